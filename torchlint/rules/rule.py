@@ -1,0 +1,122 @@
+"""The shape of a rule: metadata, examples, one question, and the docs in its file's docstring."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torchlint.findings import Applicability, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from torchlint.semantics.model import Model, Site
+
+Question = Callable[["Model", dict[str, Any]], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A snippet that is both a test and documentation.
+
+    In ``code`` a line of carets under a statement, behind ``#``, marks a finding's exact span.
+    ``fixed`` is the whole snippet after ``torchlint fix --unsafe-fixes``; ``applicability`` what
+    the (first) fix must be. ``why`` says why an ``ok`` snippet is right. ``files`` are further
+    files of the project, path to text; the snippet itself is ``example.py``.
+    """
+
+    code: str
+    bad: bool
+    why: str = ""
+    fixed: str | None = None
+    applicability: Applicability | None = None
+    files: dict[str, str] = field(default_factory=dict)
+    show: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A setting of one rule, ``[tool.torchlint.rules.<slug>]`` in the configuration."""
+
+    name: str
+    default: Any
+    kind: type
+    help: str
+
+
+class Rule:
+    """One documented mistake; made once at the top of its file.
+
+    The slug and the family come from the file: ``rules/<family>/<slug_with_underscores>.py``.
+    ``triggers`` are byte strings of which a file must hold at least one for the rule to be able
+    to report in it; ``any_of`` alternatives of ``all_of`` sets are written as tuples.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        *,
+        since: str,
+        triggers: tuple[bytes, ...],
+        severity: Severity = Severity.WARNING,
+        preview: bool = False,
+        options: tuple[Option, ...] = (),
+    ) -> None:
+        frame = sys._getframe(1)
+        *_, family, stem = frame.f_globals["__name__"].split(".")
+        self.code = code
+        self.slug = stem.replace("_", "-")
+        self.family = family.replace("_", "-")
+        self.since = since
+        self.triggers = triggers
+        self.severity = severity
+        self.preview = preview
+        self.options = options
+        self.docs: str = inspect.cleandoc(frame.f_globals["__doc__"] or "")
+        self.examples: list[Example] = []
+        self._question: Question | None = None
+
+    def __repr__(self) -> str:
+        return f"Rule({self.code} {self.slug})"
+
+    @property
+    def summary(self) -> str:
+        """The docs' first line."""
+        return self.docs.partition("\n")[0]
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return {option.name: option.default for option in self.options}
+
+    def bad(self, code: str, *, fixed: str | None = None, applicability: Applicability | None = None,
+            files: dict[str, str] | None = None, show: bool = True) -> None:
+        """Add a snippet that must be reported, exactly at its carets."""
+        self.examples.append(Example(_clean(code), True, "", None if fixed is None else _clean(fixed),
+                                     applicability, _clean_all(files), show))
+
+    def ok(self, code: str, *, why: str, files: dict[str, str] | None = None, show: bool = True) -> None:
+        """Add a look-alike that must stay silent."""
+        self.examples.append(Example(_clean(code), False, why, None, None, _clean_all(files), show))
+
+    def question(self, function: Question) -> Question:
+        """Decorator: the generator that asks a model for this rule's findings."""
+        self._question = function
+        return function
+
+    def ask(self, model: Model, options: dict[str, Any]) -> Iterator[Finding]:
+        assert self._question is not None, f"{self!r} has no question"
+        return self._question(model, options)
+
+    def at(self, site: Site, message: str, *, help: str | None = None, fix: Fix | None = None) -> Finding:
+        """A finding of this rule whose span is the site's node."""
+        return Finding(self.code, self.slug, self.severity, site.span, message, help, fix)
+
+
+def _clean(code: str) -> str:
+    return textwrap.dedent(code).strip("\n") + "\n"
+
+
+def _clean_all(files: dict[str, str] | None) -> dict[str, str]:
+    return {path: _clean(code) for path, code in (files or {}).items()}
