@@ -1,0 +1,273 @@
+"""A Source's syntax tree, and where each node lies in the text."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import re
+import warnings
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+import libcst
+from libcst._nodes.internal import CodegenState  # the hook that libcst's own position provider uses
+
+from torchlint.findings import Position, Span
+from torchlint.syntax.source import Source, SourceError
+
+Statement = libcst.SimpleStatementLine | libcst.BaseCompoundStatement
+Node = libcst.CSTNode
+
+
+class ParserLimit(Exception):
+    """A file that is beyond libcst, not wrong: ``message`` says which limit, ``position`` where if known."""
+
+    def __init__(self, message: str, position: Position | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+
+
+def parse(source: Source) -> Tree:
+    """Parse a source. Raises SourceError for a syntax error, ParserLimit for what libcst cannot take."""
+    try:
+        return Tree(source, libcst.parse_module(source.text))
+    except libcst.ParserSyntaxError as error:
+        raise _explained(source, error) from None
+    except RecursionError:
+        raise ParserLimit("nested too deeply for the parser") from None
+
+
+def _explained(source: Source, error: libcst.ParserSyntaxError) -> SourceError | ParserLimit:
+    """libcst's errors rarely say where; CPython's do, and it knows whether the file is wrong at all."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source.text)
+    except SyntaxError as wrong:
+        return SourceError(wrong.msg, kind="syntax-error", position=_reported_position(source, wrong))
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    place = re.search(r"error at (\d+):(\d+)", error.message)
+    where = _position_at(source, int(place[1]), int(place[2])) if place else None
+    return ParserLimit("this Python is beyond the parser (libcst)", where)
+
+
+def _reported_position(source: Source, error: SyntaxError) -> Position | None:
+    if not error.lineno:
+        return None
+    return _position_at(source, error.lineno, error.offset or 1)
+
+
+def _position_at(source: Source, line: int, column: int) -> Position:
+    starts = source.line_starts
+    begin = starts[min(line, len(starts)) - 1]
+    return source.position(min(begin + max(column, 1) - 1, len(source.text)))
+
+
+class Tree:
+    """The syntax tree of one source. Positions and parents are worked out when first asked for."""
+
+    def __init__(self, source: Source, module: libcst.Module) -> None:
+        self.source = source
+        self.module = module
+
+    def span(self, node: Node) -> Span:
+        """The node's own characters: no surrounding whitespace, comma or parentheses."""
+        return self.source.span(*self.offsets(node))
+
+    def span_with_parens(self, node: Node) -> Span:
+        """The node's characters with the parentheses that belong to it."""
+        return self.source.span(*self.offsets_with_parens(node))
+
+    def offsets(self, node: Node) -> tuple[int, int]:
+        """Begin and finish (exclusive) of ``span(node)`` in the source's text."""
+        begin, finish = self._offsets[node]
+        # Without a final newline libcst counts one all the same before it takes it back.
+        end_of_text = len(self.source.text)
+        return min(begin, end_of_text), min(finish, end_of_text)
+
+    def offsets_with_parens(self, node: Node) -> tuple[int, int]:
+        """Begin and finish (exclusive) of ``span_with_parens(node)`` in the source's text."""
+        left, right = getattr(node, "lpar", None), getattr(node, "rpar", None)
+        if left and right:
+            return self._offsets[left[0]][0], self._offsets[right[-1]][1]
+        return self.offsets(node)
+
+    def text(self, node: Node) -> str:
+        """The node's own characters, as they stand in the file."""
+        begin, finish = self._offsets[node]
+        return self.source.text[begin:finish]
+
+    def text_with_parens(self, node: Node) -> str:
+        """The node's characters, as they stand in the file, with the parentheses that belong to it."""
+        begin, finish = self.offsets_with_parens(node)
+        return self.source.text[begin:finish]
+
+    def parent(self, node: Node) -> Node | None:
+        """The node that holds this one; None for the module."""
+        return self._parents.get(node)
+
+    def ancestors(self, node: Node) -> Iterator[Node]:
+        """The node's parent, its parent, and so on up to the module."""
+        above = self._parents.get(node)
+        while above is not None:
+            yield above
+            above = self._parents.get(above)
+
+    def statement(self, node: Node) -> Statement:
+        """The innermost whole statement that holds the node (or is it): a line of small statements, or a compound one.
+
+        The body of ``if x: y`` belongs to the ``if``.
+        """
+        here: Node | None = node
+        while here is not None:
+            if isinstance(here, libcst.SimpleStatementLine | libcst.BaseCompoundStatement):
+                return here
+            here = self._parents.get(here)
+        raise ValueError(f"{type(node).__name__} lies in no statement")
+
+    def indentation(self, statement: Statement) -> str:
+        """The whitespace in front of the statement's first line."""
+        begin = self.first_offset(statement)
+        line = self.source.line_starts[self.source.line_number(begin) - 1]
+        return self.source.text[line:begin]
+
+    def first_offset(self, statement: Statement) -> int:
+        """Where the statement begins, its decorators included."""
+        decorators = getattr(statement, "decorators", None)
+        return self._offsets[decorators[0] if decorators else statement][0]
+
+    @functools.cached_property
+    def _parents(self) -> dict[Node, Node]:
+        parents: dict[Node, Node] = {}
+        waiting: list[Node] = [self.module]
+        while waiting:
+            node = waiting.pop()
+            for child in children(node):
+                parents[child] = node
+                waiting.append(child)
+        return parents
+
+    @functools.cached_property
+    def _offsets(self) -> dict[Node, tuple[int, int]]:
+        module = self.module
+        state = _Counter(default_indent=module.default_indent, default_newline=module.default_newline)
+        try:
+            module._codegen(state)
+        except RecursionError:
+            raise ParserLimit("nested too deeply for the parser") from None
+        generated = "".join(state.tokens)
+        if generated == self.source.text:
+            return state.offsets
+        return _aligned(state.offsets, generated, self.source.text)
+
+
+def _aligned(offsets: dict[Node, tuple[int, int]], generated: str, text: str) -> dict[Node, tuple[int, int]]:
+    """Offsets in ``text`` for offsets in what libcst would write.
+
+    libcst drops a form feed that begins the file and a lone carriage return that ends it.
+    """
+    shifted = []
+    here = 0
+    for character in generated:
+        while here < len(text) and text[here] != character and text[here] in "\f\r\n":
+            here += 1
+        if here == len(text) or text[here] != character:
+            raise ParserLimit("the parser does not give this file back as it is")
+        shifted.append(here)
+        here += 1
+    if text[here:].strip("\f\r\n"):
+        raise ParserLimit("the parser does not give this file back as it is")
+    shifted.append(len(text))
+    return {node: (shifted[begin], shifted[finish - 1] + 1 if finish > begin else shifted[begin])
+            for node, (begin, finish) in offsets.items()}
+
+
+class _Counter(CodegenState):
+    """Writes the module again to learn at which offset each node begins and ends.
+
+    Much faster than libcst.metadata's PositionProvider, with the same positions.
+    """
+
+    def __init__(self, default_indent: str, default_newline: str) -> None:
+        super().__init__(default_indent, default_newline)
+        self.offset = 0
+        self.offsets: dict[Node, tuple[int, int]] = {}
+        self._begins: list[int] = []
+
+    def add_indent_tokens(self) -> None:
+        self.tokens += self.indent_tokens
+        for token in self.indent_tokens:
+            self.offset += len(token)
+
+    def add_token(self, value: str) -> None:
+        self.tokens.append(value)
+        self.offset += len(value)
+
+    def before_codegen(self, node: Node) -> None:
+        self._begins.append(self.offset)
+
+    def after_codegen(self, node: Node) -> None:
+        begin = self._begins.pop()
+        if node not in self.offsets:
+            self.offsets[node] = (begin, self.offset)
+
+    def record_syntactic_position(self, node: Node, *, start_node: Node | None = None,
+                                  end_node: Node | None = None) -> Any:
+        return _Recorder(self, node, start_node, end_node)
+
+
+class _Recorder:
+    """The context in which a node's own characters are written."""
+
+    __slots__ = ("_begin", "_first", "_last", "_node", "_state")
+
+    def __init__(self, state: _Counter, node: Node, first: Node | None, last: Node | None) -> None:
+        self._state = state
+        self._node = node
+        self._first = first
+        self._last = last
+
+    def __enter__(self) -> None:
+        self._begin = self._state.offset
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if error is None:
+            offsets = self._state.offsets
+            begin = self._begin if self._first is None else offsets[self._first][0]
+            finish = self._state.offset if self._last is None else offsets[self._last][1]
+            offsets[self._node] = (begin, finish)
+
+
+_LAYOUT = re.compile(
+    r"whitespace.*|leading_lines|lines_.*|trailing_whitespace|indent|header|footer|newline|comment|comma|semicolon"
+    r"|lpar|rpar|[lr]bracket|[lr]brace|dot|equal|colon|bar"
+)
+
+
+@functools.cache
+def _fields(kind: type[Node]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind) if not _LAYOUT.fullmatch(field.name))
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly inside this one, without those that are only layout (whitespace, commas, parentheses)."""
+    for name in _fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from (item for item in value if isinstance(item, Node))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all nodes inside it, in the order of the text, without layout."""
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        yield here
+        waiting.extend(reversed(list(children(here))))
