@@ -1,4 +1,13 @@
-"""The shape of a rule: metadata, examples, one question, and the docs in its file's docstring."""
+"""The shape of a rule: metadata, examples, one question, and the docs in its file's docstring.
+
+The docstring's first line is the summary: what is wrong, in one sentence. Then come sections, each
+begun by its heading and a colon at the start of a line, in this order: ``What it does``, ``Why is
+this bad`` (with the source of the claim), ``Fix safety`` (why a fix is safe or unsafe, or why
+there is none), ``Evidence`` (a measurement with device and versions, or that there is none),
+``References`` (``-`` items). Other headings may stand between: ``Limits``, ``Options``, ... The
+text is Markdown. Examples are not repeated there: ``rule.bad`` and ``rule.ok`` are shown.
+The slug completes the sentence "allow <slug>".
+"""
 
 from __future__ import annotations
 
@@ -6,34 +15,16 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchlint.findings import Applicability, Finding, Fix, Severity
+from torchlint.rules.example import Example
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model, Site
 
 Question = Callable[["Model", dict[str, Any]], Iterator[Finding]]
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A snippet that is both a test and documentation.
-
-    In ``code`` a line of carets under a statement, behind ``#``, marks a finding's exact span.
-    ``fixed`` is the whole snippet after ``torchlint fix --unsafe-fixes``; ``applicability`` what
-    the (first) fix must be. ``why`` says why an ``ok`` snippet is right. ``files`` are further
-    files of the project, path to text; the snippet itself is ``example.py``.
-    """
-
-    code: str
-    bad: bool
-    why: str = ""
-    fixed: str | None = None
-    applicability: Applicability | None = None
-    files: dict[str, str] = field(default_factory=dict)
-    show: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +81,33 @@ class Rule:
     def defaults(self) -> dict[str, Any]:
         return {option.name: option.default for option in self.options}
 
-    def bad(self, code: str, *, fixed: str | None = None, applicability: Applicability | None = None,
-            files: dict[str, str] | None = None, show: bool = True) -> None:
-        """Add a snippet that must be reported, exactly at its carets."""
-        self.examples.append(Example(_clean(code), True, "", None if fixed is None else _clean(fixed),
-                                     applicability, _clean_all(files), show))
+    def bad(
+        self,
+        code: str,
+        *,
+        fixed: str | None = None,
+        applicability: Applicability | None = None,
+        files: dict[str, str] | None = None,
+        show: bool = True,
+        options: dict[str, object] | None = None,
+    ) -> None:
+        """Add a snippet that must be reported, exactly at its carets (see :mod:`torchlint.rules.example`)."""
+        result = None if fixed is None else _clean(fixed)
+        self.examples.append(
+            Example(_clean(code), True, "", result, applicability, _clean_all(files), show, options or {})
+        )
 
-    def ok(self, code: str, *, why: str, files: dict[str, str] | None = None, show: bool = True) -> None:
+    def ok(
+        self,
+        code: str,
+        *,
+        why: str,
+        files: dict[str, str] | None = None,
+        show: bool = True,
+        options: dict[str, object] | None = None,
+    ) -> None:
         """Add a look-alike that must stay silent."""
-        self.examples.append(Example(_clean(code), False, why, None, None, _clean_all(files), show))
+        self.examples.append(Example(_clean(code), False, why, None, None, _clean_all(files), show, options or {}))
 
     def question(self, function: Question) -> Question:
         """Decorator: the generator that asks a model for this rule's findings."""
