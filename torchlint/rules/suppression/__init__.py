@@ -1,0 +1,1 @@
+"""What silences findings, and no longer needs to."""

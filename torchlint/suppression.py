@@ -1,0 +1,243 @@
+"""Comments that silence findings: ``# torchlint: ignore``, ``# torchlint: skip-file`` and ``# noqa``.
+
+A comment silences the findings of a statement from the statement's first or last line, and from
+the line on which the finding's own span starts or ends.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from torchlint.findings import Applicability, Edit, Finding, Fix
+from torchlint.rules.registry import rule_by_name, rules_named
+
+if TYPE_CHECKING:
+    from torchlint.selection import Selection
+    from torchlint.syntax.source import Source
+
+_MENTION = re.compile(r"#[ \t]*(?:torchlint:|noqa)", re.IGNORECASE)
+_OWN_MENTION = re.compile(r"#[ \t]*(?:torchlint:|noqa:[^#\n]*\bTL\d)", re.IGNORECASE)
+
+_DIRECTIVE = re.compile(
+    r"\#[ \t]*torchlint:[ \t]*(?P<kind>ignore|skip-file)(?![\w-])(?:[ \t]*\[(?P<names>[^\]\#]*)\])?"
+    r"|\#[ \t]*noqa(?::[ \t]*(?P<codes>[A-Z]+[0-9]+(?:(?:[ \t]*,[ \t]*|[ \t]+)[A-Z]+[0-9]+)*)|(?![\w:-]))",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"[^\s,]+")
+
+
+def mentions_suppression(text: str) -> bool:
+    """Whether a comment of ours, or ``# noqa``, may be there: a cheap search, before any tokenizing."""
+    return _MENTION.search(text) is not None
+
+
+def mentions_own_suppression(text: str) -> bool:
+    """Whether a comment that can be reported as unused may be there."""
+    return _OWN_MENTION.search(text) is not None
+
+
+@dataclass(slots=True)
+class _Directive:
+    """One comment that silences; ``names`` is None for a bare one, else each name with its offset."""
+
+    begin: int
+    finish: int
+    line: int
+    noqa: bool
+    names: list[tuple[str, int]] | None
+    used: set[str] = field(default_factory=set)
+
+    def silences(self, finding: Finding) -> bool:
+        if self.names is None:
+            return finding.rule != "unused-ignore"
+        return any(self._is(name, finding) for name, _ in self.names)
+
+    def note(self, finding: Finding) -> None:
+        self.used.add("")
+        self.used.update(name for name, _ in self.names or () if self._is(name, finding))
+
+    def _is(self, name: str, finding: Finding) -> bool:
+        if self.noqa:
+            return name.upper() == finding.code
+        return any(rule.slug == finding.rule for rule in rules_named(name))
+
+
+class Suppressions:
+    """The silencing comments of one source, and which of them were needed."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._logical: list[tuple[int, int]] = []
+        self._comment_lines: dict[int, list[_Directive]] = {}
+        self.skips_file = False
+        for offset, comment, alone in self._comments():
+            self._read(offset, comment, alone)
+
+    def _comments(self) -> Iterator[tuple[int, str, bool]]:
+        starts, text = self._source.line_starts, self._source.text
+        found: list[tuple[int, str, bool]] = []
+        first: int | None = None
+        try:
+            for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
+                if token.type == tokenize.COMMENT:
+                    row, column = token.start
+                    alone = not token.line[:column].strip()
+                    found.append((starts[row - 1] + column, token.string, alone))
+                elif token.type == tokenize.NEWLINE:
+                    self._logical.append((first or token.start[0], token.start[0]))
+                    first = None
+                elif first is None and token.type not in _LAYOUT:
+                    first = token.start[0]
+        except (tokenize.TokenError, SyntaxError):
+            # This Python cannot tokenize what libcst can parse: every line stands for itself.
+            return iter(_comments_by_line(text))
+        return iter(found)
+
+    def _read(self, offset: int, comment: str, alone: bool) -> None:
+        for match in _DIRECTIVE.finditer(comment):
+            if (match["kind"] or "").lower() == "skip-file":
+                self.skips_file = self.skips_file or alone
+                continue
+            group = "codes" if match["codes"] else "names"
+            listed = match[group]
+            names = None
+            if listed is not None:
+                base = offset + match.start(group)
+                names = [(name[0], base + name.start()) for name in _NAME.finditer(listed)]
+            begin = offset + match.start()
+            line = self._source.line_number(begin)
+            directive = _Directive(begin, offset + match.end(), line, match["kind"] is None, names)
+            self._comment_lines.setdefault(line, []).append(directive)
+
+    def kept(self, findings: Iterable[Finding]) -> list[Finding]:
+        """The findings that no comment silences; the comments that silence one are noted as used."""
+        return [finding for finding in findings if not self._silenced(finding)]
+
+    def _silenced(self, finding: Finding) -> bool:
+        directives = [d for line in self._lines(finding) for d in self._comment_lines.get(line, ()) if d.silences(finding)]
+        for directive in directives:
+            directive.note(finding)
+        return bool(directives)
+
+    def _lines(self, finding: Finding) -> set[int]:
+        first = self._source.line_number(finding.span.begin)
+        last = self._source.line_number(max(finding.span.begin, finding.span.finish - 1))
+        return {first, last, *self._logical_line(first), *self._logical_line(last)}
+
+    def _logical_line(self, line: int) -> tuple[int, int]:
+        """The first and last line of the statement (or the header of a compound one) that holds a line."""
+        index = bisect_right(self._logical, (line, len(self._source.line_starts))) - 1
+        for begin, end in self._logical[max(index, 0) : index + 2]:
+            if begin <= line <= end:
+                return begin, end
+        return line, line
+
+    def unused(self, selection: Selection) -> list[Finding]:
+        """A finding of ``unused-ignore`` for each comment that silenced nothing, as far as this run can tell.
+
+        Names of rules that did not run are left alone, and so is everything that belongs to
+        another tool: bare ``# noqa`` and the codes of others.
+        """
+        rule = rule_by_name("unused-ignore")
+        if rule is None or rule not in selection.rules:
+            return []
+        ran = {r.slug for r in selection.rules}
+        findings = []
+        for directive in (d for line in self._comment_lines.values() for d in line):
+            reason = self._unused(directive, ran, selection.complete)
+            if reason is not None:
+                unused, message = reason
+                fix = Fix("Remove what is not needed", Applicability.SAFE, (self._removal(directive, unused),))
+                span = self._source.span(directive.begin, directive.finish)
+                findings.append(
+                    Finding(rule.code, rule.slug, rule.severity, span, message, "Remove it: it would hide the next mistake here.", fix)
+                )
+        return self.kept(findings)
+
+    def _unused(self, directive: _Directive, ran: set[str], complete: bool) -> tuple[set[str], str] | None:
+        if directive.names is None:
+            if directive.noqa or directive.used or not complete:
+                return None
+            return set(), "This comment silences nothing."
+        unused, unknown = set(), set()
+        for name, _ in directive.names:
+            rules = rules_named(name) if not directive.noqa else _exactly(name)
+            if name in directive.used or "unused-ignore" in {r.slug for r in rules}:
+                continue
+            if not rules and not directive.noqa:
+                unknown.add(name)
+            elif rules and all(r.slug in ran for r in rules):
+                unused.add(name)
+        if unknown:
+            return unused | unknown, f"torchlint has no rule {_quoted(unknown)}."
+        return (unused, f"Nothing here needs the ignore of {_quoted(unused)}.") if unused else None
+
+    def _removal(self, directive: _Directive, unused: set[str]) -> Edit:
+        kept = [(name, at) for name, at in directive.names or () if name not in unused]
+        if kept and directive.names is not None:
+            first, last = directive.names[0][1], directive.names[-1]
+            span = self._source.span(first, last[1] + len(last[0]))
+            return Edit(span, ", ".join(name for name, _ in kept))
+        return Edit(self._source.span(*self._extent(directive)), "")
+
+    def _extent(self, directive: _Directive) -> tuple[int, int]:
+        """The directive with its explanation, up to the next ``#``; with the whole line where it stands alone."""
+        text = self._source.text
+        begin, finish = directive.begin, directive.finish
+        while finish < len(text) and text[finish] not in "\r\n#":
+            finish += 1
+        if finish < len(text) and text[finish] == "#":
+            return begin, finish
+        start = self._source.line_starts[directive.line - 1]
+        blank = text[start:begin]
+        if blank.strip():
+            return start + len(blank.rstrip()), finish
+        if directive.line < len(self._source.line_starts):
+            return start, self._source.line_starts[directive.line]
+        return start, finish
+
+    def additions(self, findings: Sequence[Finding]) -> list[Edit]:
+        """The edits that silence these findings, by slug, on the last line of each one's statement."""
+        wanted: dict[int, list[str]] = {}
+        for finding in findings:
+            line = self._logical_line(self._source.line_number(finding.span.begin))[1]
+            slugs = wanted.setdefault(line, [])
+            if finding.rule not in slugs:
+                slugs.append(finding.rule)
+        return [self._addition(line, slugs) for line, slugs in sorted(wanted.items())]
+
+    def _addition(self, line: int, slugs: list[str]) -> Edit:
+        for directive in self._comment_lines.get(line, ()):
+            if directive.names and not directive.noqa:
+                name, at = directive.names[-1]
+                end = at + len(name)
+                return Edit(self._source.span(end, end), "".join(f", {slug}" for slug in slugs))
+        text, start = self._source.text, self._source.line_starts[line - 1]
+        end = start
+        while end < len(text) and text[end] not in "\r\n":
+            end += 1
+        code = text[start:end].rstrip()
+        return Edit(self._source.span(start + len(code), end), f"  # torchlint: ignore[{', '.join(slugs)}]")
+
+
+_LAYOUT = frozenset({tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER})
+
+
+def _comments_by_line(text: str) -> Iterator[tuple[int, str, bool]]:
+    for match in re.finditer(r"(?m)^([^#\r\n]*)(#[^\r\n]*)", text):
+        yield match.start(2), match[2], not match[1].strip()
+
+
+def _exactly(code: str) -> tuple[object, ...]:
+    rule = rule_by_name(code)
+    return (rule,) if rule is not None and rule.code == code.upper() else ()
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in sorted(names))
