@@ -73,7 +73,7 @@ class Source:
         return self.text[begin : found.start() if found else len(self.text)]
 
     def line_number(self, offset: int) -> int:
-        """The number, from 1, of the line of ``text`` that holds ``offset`` (cells of a notebook are not told apart)."""
+        """The number, from 1, of the line of ``text`` that holds ``offset``; a notebook's cells are not told apart."""
         return bisect_right(self.line_starts, offset)
 
     def position(self, offset: int) -> Position:
@@ -84,6 +84,30 @@ class Source:
     def span(self, begin: int, finish: int) -> Span:
         """The characters ``begin`` to ``finish`` (exclusive) as a span of this file."""
         return Span(self.path, begin, finish, self.position(begin), self.position(finish))
+
+    def region(self, offset: int) -> tuple[int, int]:
+        """Begin and finish of the text around ``offset`` that edits may not leave: the file, or a notebook's cell."""
+        return 0, len(self.text)
+
+    def is_editable(self, begin: int, finish: int) -> bool:
+        """Whether these characters may be replaced; some lines of a notebook may not."""
+        return True
+
+    def line_begin(self, offset: int) -> int:
+        """Where the line of ``offset`` begins."""
+        return self.line_starts[self.line_number(offset) - 1]
+
+    def line_finish(self, offset: int) -> int:
+        """Where the line of ``offset`` ends, in front of its line break."""
+        found = _LINE_BREAK.search(self.text, offset)
+        return found.start() if found else len(self.text)
+
+    def next_line(self, offset: int) -> int | None:
+        """Where the line below that of ``offset`` begins; None on the last line of the region."""
+        number = self.line_number(offset)
+        if number == len(self.line_starts) or self.line_starts[number] > self.region(offset)[1]:
+            return None
+        return self.line_starts[number]
 
     @cached_property
     def newline(self) -> str:

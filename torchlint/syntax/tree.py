@@ -120,20 +120,21 @@ class Tree:
     def statement(self, node: Node) -> Statement:
         """The innermost whole statement that holds the node (or is it): a line of small statements, or a compound one.
 
-        The body of ``if x: y`` belongs to the ``if``.
+        The body of ``if x: y`` belongs to the ``if``, the test of an ``elif`` to the ``if`` above.
         """
         here: Node | None = node
         while here is not None:
-            if isinstance(here, libcst.SimpleStatementLine | libcst.BaseCompoundStatement):
+            above = self._parents.get(here)
+            is_elif = isinstance(above, libcst.If) and above.orelse is here
+            if isinstance(here, libcst.SimpleStatementLine | libcst.BaseCompoundStatement) and not is_elif:
                 return here
-            here = self._parents.get(here)
+            here = above
         raise ValueError(f"{type(node).__name__} lies in no statement")
 
     def indentation(self, statement: Statement) -> str:
         """The whitespace in front of the statement's first line."""
         begin = self.first_offset(statement)
-        line = self.source.line_starts[self.source.line_number(begin) - 1]
-        return self.source.text[line:begin]
+        return self.source.text[self.source.line_begin(begin) : begin]
 
     def first_offset(self, statement: Statement) -> int:
         """Where the statement begins, its decorators included."""

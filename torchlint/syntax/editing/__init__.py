@@ -1,0 +1,30 @@
+"""Edits made from nodes of a Tree that keep the layout: comments, commas, indentation, line breaks.
+
+Every builder returns a list of edits; one that may have to refuse returns None instead.
+"""
+
+from torchlint.syntax.editing.blocks import decorate, unwrap_with, wrap_in_with
+from torchlint.syntax.editing.calls import remove_argument, replace_callee, set_keyword
+from torchlint.syntax.editing.imports import reference
+from torchlint.syntax.editing.statements import (
+    delete_statement,
+    insert_after,
+    insert_before,
+    move_statement_after,
+    replace,
+)
+
+__all__ = [
+    "decorate",
+    "delete_statement",
+    "insert_after",
+    "insert_before",
+    "move_statement_after",
+    "reference",
+    "remove_argument",
+    "replace",
+    "replace_callee",
+    "set_keyword",
+    "unwrap_with",
+    "wrap_in_with",
+]
