@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import cast
 
 from torchlint.reporting.report import Applied, Display, Report, Write, excerpt
+from torchlint.reporting.terminal import display
 
-__all__ = ["FORMATS", "Applied", "Display", "Renderer", "Report", "Write", "excerpt", "renderer"]
+__all__ = ["FORMATS", "Applied", "Display", "Renderer", "Report", "Write", "display", "excerpt", "renderer"]
 
 Renderer = Callable[[Report, Write], None]
 

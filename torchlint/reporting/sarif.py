@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 from urllib.parse import quote
 
@@ -70,11 +71,15 @@ def _result(finding: Finding, index: int, mark: str, report: Report) -> dict[str
         "locations": [_location(finding.span, report)],
         "partialFingerprints": {"torchlint/v1": mark},
     }
-    fix = finding.fix
-    # Viewers apply a fix to the file's own lines: that cannot be said of a notebook's cells.
-    if fix is not None and fix.applicability is not Applicability.DISPLAY and finding.span.start.cell is None:
-        result["fixes"] = [_fix(fix)]
+    if finding.fix is not None and _can_be_applied(finding.fix):
+        result["fixes"] = [_fix(finding.fix)]
     return result
+
+
+def _can_be_applied(fix: Fix) -> bool:
+    """Viewers apply a fix to the file's own lines: a notebook's cells have none."""
+    shown_only = fix.applicability is Applicability.DISPLAY
+    return bool(fix.edits) and not shown_only and all(edit.span.start.cell is None for edit in fix.edits)
 
 
 def _location(span: Span, report: Report) -> dict[str, Any]:
@@ -120,7 +125,7 @@ def _region(span: Span) -> dict[str, Any]:
 
 
 def _artifact(path: str) -> dict[str, str]:
-    return {"uri": quote(path, errors="surrogateescape"), "uriBaseId": "%SRCROOT%"}
+    return {"uri": quote(os.fsencode(path)), "uriBaseId": "%SRCROOT%"}
 
 
 def _notification(diagnostic: Diagnostic) -> dict[str, Any]:

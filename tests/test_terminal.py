@@ -1,0 +1,83 @@
+"""Colours, on a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
+
+ROOT = Path(__file__).parents[1]
+CODE = """
+import os, sys
+from dataclasses import replace
+from tests.reports import report
+from torchlint.reporting import display, renderer
+found = report("conv = nn.Conv2d(3, 16, 3)\\n#      ^^^^^^^^^^^^^^^^^^^\\n")
+renderer("full")(replace(found, display=display(sys.stdout, os.environ)), sys.stdout.write)
+"""
+
+
+def environment(**variables: str) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
+    return {**kept, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **variables}
+
+
+def on_a_terminal(**variables: str) -> str:
+    """What the code writes when its standard output is a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", CODE], cwd=ROOT, stdout=theirs, env=environment(**variables)) as child:
+        os.close(theirs)
+        written = b""
+        while piece := read(ours):
+            written += piece
+        assert child.wait() == 0
+    os.close(ours)
+    return written.decode().replace("\r\n", "\n")
+
+
+def read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # Linux says EIO once the other end is closed
+        return b""
+
+
+def in_a_pipe(**variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, env=environment(**variables), check=True
+    )
+    return done.stdout.decode()
+
+
+def without_colours(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def test_a_terminal_gets_colours_and_the_same_words() -> None:
+    text = on_a_terminal()
+    assert "\x1b[1;33mwarning" in text
+    assert without_colours(text) == in_a_pipe()
+
+
+def test_a_pipe_gets_plain_text() -> None:
+    assert "\x1b" not in in_a_pipe()
+
+
+@pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}])
+def test_a_terminal_may_refuse_colours(variables: dict[str, str]) -> None:
+    assert "\x1b" not in on_a_terminal(**variables)
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    assert "\x1b" in on_a_terminal(NO_COLOR="")
+    assert "\x1b" not in in_a_pipe(FORCE_COLOR="")
+
+
+def test_colours_can_be_forced_into_a_pipe() -> None:
+    assert "\x1b[1;33mwarning" in in_a_pipe(FORCE_COLOR="1")

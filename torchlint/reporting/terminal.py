@@ -1,0 +1,21 @@
+"""What the stream at the other end can show."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from typing import IO
+
+from torchlint.reporting.report import Display
+
+
+def display(stream: IO[str], environ: Mapping[str, str]) -> Display:
+    """Colours and width for a stream.
+
+    Colours are for terminals, unless ``NO_COLOR`` is set (https://no-color.org) or ``TERM`` is
+    ``dumb``; ``FORCE_COLOR`` asks for them in a pipe as well. An empty variable counts as not set.
+    """
+    watched = stream.isatty()
+    able = watched and environ.get("TERM") != "dumb"
+    colour = not environ.get("NO_COLOR") and (able or bool(environ.get("FORCE_COLOR")))
+    return Display(colour=colour, width=shutil.get_terminal_size().columns if watched else None)
