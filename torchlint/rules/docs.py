@@ -32,14 +32,15 @@ _NOTE = "<!-- Written by `python -m torchlint.rules.docs`: edit the rule's file 
 def sections(rule: Rule) -> dict[str, str]:
     """The sections of the rule's docstring: heading to Markdown text, in order.
 
-    A heading stands at the start of a line, after a blank line, and ends in a colon.
+    A heading stands at the start of a line, after a blank line, and ends in a colon; text may follow on
+    its line where it is one of ``REQUIRED`` (any other is a sentence that has a colon).
     """
     found: dict[str, list[str]] = {}
     lines: list[str] = []
     blank = True
     for line in rule.docs.splitlines()[1:]:
         heading = _HEADING.fullmatch(line) if blank else None
-        if heading is not None:
+        if heading is not None and (heading["title"] in REQUIRED or not heading["text"]):
             lines = found.setdefault(heading["title"], [])
             lines.append(heading["text"] or "")
         else:
