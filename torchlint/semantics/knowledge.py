@@ -13,30 +13,28 @@ question mark says that another overload has another parameter in that place, so
 
 from __future__ import annotations
 
-import ast
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-_DATA = Path(__file__).parent / "data"
-_FILES = {"torch": "torch.json", "numpy": "numpy.json"}
-_LONGEST = 16  # parts of a qualified name; nothing real is longer
+from torchlint.semantics.tables import (
+    NOTHING,
+    Condition,
+    Fact,
+    Kind,
+    method_flags,
+    methods,
+    package_of,
+    parse_signature,
+)
+
+_LONGEST = 16  # dots in a qualified name; nothing real has more
 _CACHED = 1 << 16
-
-Kind = str
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """The result is `returns` when `parameter` is given."""
-
-    parameter: str
-    position: int | None
-    shared: bool
-    returns: Kind
+_CATEGORIES = {"def": "function", "ufunc": "function", "class": "class", "constant": "constant", "module": "module"}
+_UFUNC = frozenset({"elementwise", "like_input"})
+_IN_PLACE = frozenset({"in_place"})
+_NO_FACT = Fact()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +42,35 @@ class Api:
     """One known name."""
 
     name: str
-    category: str
+    category: str  # "class", "function", "constant" or "module"
     returns: Kind
-    params: tuple[str, ...] = ()
+    params: tuple[str, ...] = ()  # those that can be given by position, in order
     keyword_only: tuple[str, ...] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # only simple literals
     returns_when: tuple[Condition, ...] = ()
     flags: frozenset[str] = frozenset()
-    dtype: str | None = None
+    dtype: str | None = None  # of the result, unless the call says another
     since: str | None = None
     deprecated: str | None = None
     removed: str | None = None
     replacement: str | None = None
 
     def accepts(self, name: str) -> bool:
-        """Whether a parameter of this name is known."""
+        """Whether it has a parameter of this name."""
         return name in self.params or name in self.keyword_only
 
     def position(self, name: str) -> int | None:
-        """The place of a positional parameter."""
+        """The place of a parameter among the positional ones."""
         return self.params.index(name) if name in self.params else None
 
     def returned(self, positional: Sequence[Kind], keywords: Collection[str]) -> Kind:
-        """The kind of the result of a call with these arguments (kinds of the positional ones, names of the rest)."""
+        """The kind of a call's result, given the kinds of its positional arguments and the names of the others."""
         return _returned(self.returns, self.returns_when, positional, keywords)
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method (or attribute) of a kind of value."""
+    """One method, or attribute, of a kind of value."""
 
     name: str
     returns: Kind
@@ -81,9 +79,10 @@ class Method:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     returns_when: tuple[Condition, ...] = ()
     flags: frozenset[str] = frozenset()
+    is_attribute: bool = False
 
     def returned(self, positional: Sequence[Kind], keywords: Collection[str]) -> Kind:
-        """The kind of the result of a call with these arguments."""
+        """The kind of a call's result, given the kinds of its positional arguments and the names of the others."""
         return _returned(self.returns, self.returns_when, positional, keywords)
 
 
@@ -110,14 +109,14 @@ def _returned(
 def canonical(qname: str) -> str:
     """The documented name of what `qname` names; an unknown name is returned as it is."""
     head, _, name = qname.rpartition(".")
-    table = _table(qname)
-    if not head or table is None or qname.count(".") > _LONGEST:
+    package = package_of(qname)
+    if not head or package is None or qname.count(".") > _LONGEST:
         return qname
-    entry = table.modules.get(head, _NOTHING).get(name)
+    entry = package.modules.get(head, NOTHING).get(name)
     if entry is not None:
         return canonical(entry[2:]) if entry.startswith("= ") else qname
-    for target in table.aliases.get(head, ()):
-        if name in table.modules[target]:
+    for target in package.aliases.get(head, ()):
+        if name in package.modules[target]:
             return canonical(f"{target}.{name}")
     parent = canonical(head)
     return qname if parent == head else canonical(f"{parent}.{name}")
@@ -125,37 +124,54 @@ def canonical(qname: str) -> str:
 
 @lru_cache(_CACHED)
 def api(qname: str) -> Api | None:
-    """What is known of this name (any alias of it)."""
+    """What is known of this name, whichever alias of it is given."""
     name = canonical(qname)
-    entry = _entry(name)
-    if entry is None:
+    package = package_of(name)
+    entry = package.entry(name) if package else None
+    if package is None or entry is None:
         return None
-    category, _, rest = entry.partition(" ")
-    if category == "module":
-        return Api(name, "module", "unknown")
-    words = {"def": "function", "class": "class", "constant": "constant"}
-    if category == "constant":
-        return Api(name, "constant", rest, flags=_flags("names").get(name, frozenset()))
-    returns, conditions, params, named, defaults = _parsed(rest)
+    word, _, rest = entry.partition(" ")
+    fact = package.facts.get(name, _NO_FACT)
+    change = package.changes.get(qname) or package.changes.get(name, NOTHING)
+    signature = parse_signature(rest or "unknown", fact.returns)
     return Api(
-        name, words[category], returns, params, named, defaults, conditions, _flags("names").get(name, frozenset())
+        name,
+        _CATEGORIES[word],
+        signature.returns,
+        signature.params,
+        signature.keyword_only,
+        signature.defaults,
+        signature.returns_when,
+        fact.flags | _UFUNC if word == "ufunc" else fact.flags,
+        fact.dtype,
+        change.get("since"),
+        change.get("deprecated"),
+        change.get("removed"),
+        change.get("replacement"),
     )
 
 
 def exists(qname: str) -> bool:
     """Whether the name is known to be there; False only says that the tables do not hold it."""
-    table = _table(qname)
-    return table is not None and (qname == table.package or _entry(canonical(qname)) is not None)
+    package = package_of(qname)
+    return package is not None and (qname == package.name or package.entry(canonical(qname)) is not None)
 
 
 @lru_cache(1024)
 def star_names(module: str) -> tuple[str, ...]:
     """The names that `from module import *` binds, () when the module is unknown."""
-    table = _table(module)
-    if table is None:
-        return ()
     name = canonical(module)
-    return tuple(sorted(table.modules.get(name, _NOTHING).keys() - table.unstarred.get(name, frozenset())))
+    package = package_of(name)
+    if package is None:
+        return ()
+    hidden = package.unstarred.get(name, frozenset())
+    return tuple(sorted(n for n in package.modules.get(name, NOTHING).keys() - hidden if not n.startswith("_")))
+
+
+def version(package: str) -> str | None:
+    """The version of the package that its table was made from."""
+    table = package_of(package)
+    return table.version if table else None
 
 
 # classes
@@ -164,8 +180,8 @@ def star_names(module: str) -> tuple[str, ...]:
 @lru_cache(_CACHED)
 def bases(qname: str) -> tuple[str, ...]:
     """The direct base classes, canonical; () when none is known."""
-    table = _table(qname)
-    return table.bases.get(canonical(qname), ()) if table else ()
+    package = package_of(qname)
+    return package.bases.get(canonical(qname), ()) if package else ()
 
 
 @lru_cache(_CACHED)
@@ -177,134 +193,30 @@ def is_subclass(qname: str, base: str) -> bool:
 
 @lru_cache(_CACHED)
 def method(owner: str, name: str) -> Method | None:
-    """A method of a kind ("tensor") or of a class ("torch.nn.Conv2d"; then its instances' kind decides)."""
-    tables = _methods()
-    kind = owner
-    if "." in owner:
-        known = api(owner)
-        kind = known.returns if known and known.category == "class" else "unknown"
-    entry = tables.get(kind, _NOTHING).get(name)
-    if entry is None and kind == "parameter":
-        return method("tensor", name)
+    """A method of a kind ("tensor"), or of a class ("torch.nn.Conv2d": then its instances' kind decides)."""
+    kind = _kind_of(owner)
+    entry = methods().get(kind, NOTHING).get(name)
     if entry is None:
         return None
-    returns, conditions, params, named, defaults = _parsed(entry)
-    flags = _flags(kind).get(name, frozenset())
+    attribute = entry.startswith("attribute ")
+    signature = parse_signature(entry.removeprefix("attribute "))
+    flags = method_flags(kind).get(name, frozenset())
     if kind == "tensor" and name.endswith("_") and not name.endswith("__"):
-        flags |= {"in_place"}
-    return Method(name, returns, params, named, defaults, conditions, flags)
+        flags |= _IN_PLACE
+    return Method(
+        name,
+        signature.returns,
+        signature.params,
+        signature.keyword_only,
+        signature.defaults,
+        signature.returns_when,
+        flags,
+        attribute,
+    )
 
 
-# tables
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    package: str
-    version: str
-    modules: dict[str, dict[str, str]]
-    unstarred: dict[str, frozenset[str]]
-    aliases: dict[str, list[str]]
-    bases: dict[str, tuple[str, ...]]
-
-
-_NOTHING: dict[str, str] = {}
-
-
-def version(package: str) -> str | None:
-    """The version of the package that its table was made from."""
-    table = _table(package)
-    return table.version if table else None
-
-
-def _read(name: str) -> Any:
-    return json.loads((_DATA / name).read_bytes())
-
-
-def _table(qname: str) -> _Table | None:
-    return _package(qname.partition(".")[0])
-
-
-@lru_cache(4096)
-def _package(name: str) -> _Table | None:
-    if name not in _FILES:
-        return None
-    data = _read(_FILES[name])
-    bases: dict[str, tuple[str, ...]] = {}
-    for parents, names in data["subclasses"].items():
-        bases.update(dict.fromkeys(names.split(), tuple(parents.split())))
-    unstarred = {module: frozenset(names.split()) for module, names in data["unstarred"].items()}
-    aliases = {module: targets.split() for module, targets in data["aliases"].items()}
-    return _Table(data["package"], data["version"], data["modules"], unstarred, aliases, bases)
-
-
-def _entry(name: str) -> str | None:
-    table = _table(name)
-    if table is None:
-        return None
-    if name in table.modules:
-        return "module"
-    head, _, last = name.rpartition(".")
-    return table.modules.get(head, _NOTHING).get(last)
-
-
-@lru_cache(1)
-def _methods() -> dict[str, dict[str, str]]:
-    tables: dict[str, dict[str, str]] = _read("methods.json")["methods"]
-    tables["tensor"] = _read("tensor_methods.json")
-    return tables
-
-
-@lru_cache(64)
-def _flags(scope: str) -> dict[str, frozenset[str]]:
-    """Name → flags, for a kind's methods or for all qualified names ("names")."""
-    collected: dict[str, set[str]] = {}
-    for group in _read("methods.json")["flags"].get(scope, ()) if scope != "names" else ():
-        for name in group["names"].split():
-            collected.setdefault(name, set()).update(group["flags"].split())
-    return {name: frozenset(flags) for name, flags in collected.items()}
-
-
-_Parsed = tuple[Kind, tuple[Condition, ...], tuple[str, ...], tuple[str, ...], dict[str, Any]]
-
-
-def _parsed(text: str) -> _Parsed:
-    """Read `returns; parameter@1?: returns (signature)`."""
-    results, _, signature = text.partition(" (")
-    usual, *others = results.split("; ")
-    positional: list[str] = []
-    named: list[str] = []
-    defaults: dict[str, Any] = {}
-    into = positional
-    for part in _split(signature.removesuffix(")")):
-        name, _, default = part.partition("=")
-        if name.startswith("**"):
-            continue
-        if name.startswith("*"):
-            into = named
-            continue
-        into.append(name)
-        if default and default != "...":
-            defaults[name] = ast.literal_eval(default)
-    return usual, tuple(map(_condition, others)), tuple(positional), tuple(named), defaults
-
-
-def _split(signature: str) -> list[str]:
-    """Split at the commas between parameters (a default may be a tuple or a text)."""
-    parts: list[str] = []
-    for piece in signature.split(", "):
-        open_before = parts and (
-            parts[-1].count("(") + parts[-1].count("[") > parts[-1].count(")") + parts[-1].count("]")
-        )
-        if open_before:
-            parts[-1] += f", {piece}"
-        elif piece:
-            parts.append(piece)
-    return parts
-
-
-def _condition(text: str) -> Condition:
-    parameter, _, returns = text.partition(": ")
-    name, _, place = parameter.partition("@")
-    position = int(place.rstrip("?")) if place else None
-    return Condition(name, position, place.endswith("?"), returns)
+def _kind_of(owner: str) -> Kind:
+    if "." in owner:
+        known = api(owner)
+        owner = known.returns if known and known.category == "class" else "unknown"
+    return "tensor" if owner == "parameter" else owner

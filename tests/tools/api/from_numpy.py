@@ -9,7 +9,13 @@ import numpy
 from .signatures import Signature, from_docstring, from_object
 from .tables import Builder, Table
 
-PUBLIC = "numpy numpy.random numpy.linalg numpy.fft numpy.ma numpy.lib.stride_tricks numpy.testing numpy.typing".split()
+PUBLIC = "numpy numpy.random numpy.linalg numpy.fft numpy.ma numpy.lib.stride_tricks numpy.typing".split()
+# Where numpy's functions live, in its first and second major version; __module__ does not tell.
+HOMES = """
+numeric fromnumeric multiarray umath function_base shape_base numerictypes einsumfunc getlimits defchararray
+npyio type_check twodim_base index_tricks arraysetops stride_tricks nanfunctions polynomial histograms
+""".split()
+PACKAGES = ("numpy.core", "numpy._core", "numpy.lib")
 
 
 def describe(module: str, name: str, value: object) -> str:
@@ -27,8 +33,9 @@ def describe(module: str, name: str, value: object) -> str:
     if not callable(value):
         return "constant number" if isinstance(value, (int, float)) else "constant unknown"
     if isinstance(value, numpy.ufunc):
-        inputs = {f"x{i + 1}" if value.nin > 1 else "x": None for i in range(value.nin)}
-        return f"def {Signature(inputs, {'out': 'None', 'where': 'True', 'dtype': 'None'}, catches_keywords='kwargs')}"
+        return f"ufunc unknown ({', '.join(['x1', 'x2'][: value.nin] if value.nin > 1 else ['x'])}, out=None)"
+    if module == "numpy.ma":
+        return "def unknown"
     signature = from_object(value) or from_docstring(value.__doc__, name)
     signature = signature or Signature(variadic="args", catches_keywords="kwargs")
     signature.returns = "unknown"
@@ -39,5 +46,9 @@ def table() -> Table:
     """The public modules that scripts use."""
     warnings.simplefilter("ignore")
     result = Table("numpy", numpy.__version__)
-    Builder(result, describe, {"numpy"}, lambda module, name: False).walk(PUBLIC)
+    Builder(result, describe, {"numpy"}, lambda module, name: False, {}).walk(PUBLIC)
+    for package in PACKAGES:
+        result.aliases[package] = ["numpy"]
+        result.aliases |= {f"{package}.{home}": ["numpy"] for home in HOMES}
+    result.aliases |= {"numpy.random.mtrand": ["numpy.random"], "numpy.linalg.linalg": ["numpy.linalg"]}
     return result

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from .corrections import corrections
-from .signatures import Signature, from_docstring, from_object, merge, read_stub, structs_of
+from .signatures import Signature, from_docstring, from_object, merge, read_attributes, read_stub, structs_of
 from .tables import Builder, Table, public
 
 # The first module that holds an object gives it its canonical name.
@@ -31,6 +31,12 @@ torch torch.nn torch.nn.functional torch.nn.init torch.nn.utils torch.optim torc
 torch.autograd torch.distributed
 """.split())
 
+# Modules of which only the names and results are kept, since no rule needs their parameters.
+BRIEF = set("""
+torch.distributed torch.xpu torch.special torch.jit torch.onnx torch.serialization torch.compiler torch.multiprocessing
+torch.distributions torch.autograd.profiler torch.autograd.graph torch.backends.cuda torch.overrides torch.testing
+torch.mps torch.nested torch.cuda.nvtx torch.utils.model_zoo torch.fft torch.sparse torch.nn.utils.prune torch.profiler
+""".split())
 INTERNAL = ("cudnn_", "miopen_", "mkldnn_", "fbgemm_", "quantized_", "sym_", "q_", "vitals", "fake_quantize")
 SKIPPED = ("_", "test", "contrib", "csrc", "headeronly", "include", "lib", "bin", "share", "ao", "fx", "export", "package")
 ROOT = Path(torch.__file__).parent
@@ -38,6 +44,7 @@ STRUCTS = structs_of(ROOT / "return_types.pyi")
 FUNCTIONS = read_stub(ROOT / "_C" / "_VariableFunctions.pyi", STRUCTS)
 FUNCTIONAL = read_stub(ROOT / "nn" / "functional.pyi", STRUCTS)
 METHODS = read_stub(ROOT / "_C" / "__init__.pyi", STRUCTS, inside="TensorBase")
+ATTRIBUTES = read_attributes(ROOT / "_C" / "__init__.pyi", STRUCTS, "TensorBase")
 CORRECTIONS = corrections()
 
 
@@ -68,15 +75,17 @@ def instance_kinds() -> list[tuple[type, str]]:
 def describe(module: str, name: str, value: object) -> str:
     """One entry of a module: category, what calling it returns, its parameters."""
     if isinstance(value, type):
-        return f"class {_of_class(value)}"
+        signature = _of_class(value)
+        return f"class {signature.returns if module in BRIEF else signature}"
     if isinstance(value, torch.dtype):
-        return "constant dtype"
+        return "constant dtype" if str(value) == f"{module}.{name}" else f"= {value}"
     if not callable(value):
         plain = {bool: "bool", int: "number", float: "number", str: "string"}
         return f"constant {plain.get(type(value), 'unknown')}"
     signature = _of_function(module, name, value)
     signature.returns = CORRECTIONS.get(f"{module}.{name}", signature.returns)
-    return f"def {signature.returns if name.startswith(INTERNAL) else signature}"
+    brief = module in BRIEF or name.startswith(INTERNAL) or name.endswith("_copy")
+    return f"def {signature.returns if brief else signature}"
 
 
 def _of_class(value: type) -> Signature:
@@ -108,7 +117,8 @@ def _of_function(module: str, name: str, value: object) -> Signature:
 
 def _keep(module: str, name: str) -> bool:
     """torch.nn.functional keeps its own names even where the object is torch's builtin."""
-    return module == "torch.nn.functional" and not name[0].isupper() and name in FUNCTIONAL
+    builtin = isinstance(getattr(torch.nn.functional, name, None), types.BuiltinFunctionType)
+    return module == "torch.nn.functional" and builtin and not name[0].isupper()
 
 
 def submodules() -> list[str]:
@@ -128,7 +138,8 @@ def submodules() -> list[str]:
 
 def tensor_methods() -> dict[str, str]:
     """Every public method and attribute of torch.Tensor: signature and result."""
-    found = {name: str(merge(overloads)) for name, overloads in METHODS.items() if not name.startswith("_")}
+    found = {name: f"attribute {kind}" for name, kind in ATTRIBUTES.items() if hasattr(torch.Tensor, name)}
+    found |= {name: str(merge(overloads)) for name, overloads in METHODS.items() if not name.startswith("_")}
     for name in public(torch.Tensor):  # type: ignore[arg-type]
         value = getattr(torch.Tensor, name)
         if isinstance(value, types.FunctionType):
@@ -148,7 +159,7 @@ def table() -> Table:
     """The whole of torch."""
     warnings.simplefilter("ignore")
     result = Table("torch", torch.__version__.split("+")[0])
-    Builder(result, describe, STARRED, _keep).walk(PUBLIC)
+    Builder(result, describe, STARRED, _keep, {"torch.amp.GradScaler": torch.amp.GradScaler}).walk(PUBLIC)
     for path in submodules():
         parent, _, name = path.rpartition(".")
         if parent in result.modules and name not in result.modules[parent]:

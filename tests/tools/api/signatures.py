@@ -89,10 +89,26 @@ def read_stub(path: Path, structs: dict[str, int], inside: str = "") -> Overload
         body = next(node.body for node in body if isinstance(node, ast.ClassDef) and node.name == inside)
     found: Overloads = {}
     for node in body:
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef) and not any(ast.unparse(d) == "property" for d in node.decorator_list):
             signature = from_arguments(node.args, drop_self=bool(inside))
             signature.returns = kind_of(node.returns, structs)
             found.setdefault(node.name, []).append(signature)
+    return found
+
+
+def read_attributes(path: Path, structs: dict[str, int], inside: str) -> dict[str, str]:
+    """The annotated public attributes of a stub's class and their kinds; `X | None` counts as X."""
+    body = ast.parse(path.read_text()).body
+    declared = next(node.body for node in body if isinstance(node, ast.ClassDef) and node.name == inside)
+    found = {}
+    for node in declared:
+        name, annotation = "", None
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            name, annotation = node.target.id, node.annotation
+        elif isinstance(node, ast.FunctionDef) and any(ast.unparse(d) == "property" for d in node.decorator_list):
+            name, annotation = node.name, node.returns
+        if name and not name.startswith("_"):
+            found[name] = kind_of_text(ast.unparse(annotation).removesuffix(" | None") if annotation else "", structs)
     return found
 
 

@@ -7,6 +7,7 @@ import types
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 
 Describe = Callable[[str, str, object], str]
@@ -53,19 +54,27 @@ def defined_as(value: object) -> str:
 class Builder:
     """Walks the public modules of one package, first come first named, and describes what they hold."""
 
-    def __init__(self, table: Table, describe: Describe, starred: set[str], own: Callable[[str, str], bool]) -> None:
+    def __init__(
+        self,
+        table: Table,
+        describe: Describe,
+        starred: set[str],
+        own: Callable[[str, str], bool],
+        preferred: dict[str, object],
+    ) -> None:
         self.table = table
         self.describe = describe
         self.starred = starred  # modules of which every bound name is kept, since scripts import them by a star
         self.keep = own  # names that are not aliases even where another module holds the same object
-        self.named: dict[int, str] = {}
-        self.alive: list[object] = []
+        self.named: dict[int, str] = {id(value): name for name, value in preferred.items()}
+        self.alive: list[object] = list(preferred.values())
 
     def walk(self, names: list[str]) -> None:
         """Describe all public modules, then the modules in which their contents were defined, then bases."""
         modules = {name: import_module(name) for name in names}
         for name, module in modules.items():
-            for attribute in public(module):
+            # first those bound under their own name, so that numpy.float64 does not become numpy.double
+            for attribute in sorted(public(module), key=partial(_renamed, module)):
                 self._name(name, attribute, getattr(module, attribute))
         for name, module in modules.items():
             self._describe_module(name, module)
@@ -151,6 +160,11 @@ class Builder:
     def class_name(self, value: type) -> str:
         """The canonical name of a class of this package."""
         return self.named.get(id(value), defined_as(value))
+
+
+def _renamed(module: types.ModuleType, attribute: str) -> bool:
+    value = getattr(module, attribute)
+    return isinstance(value, NAMED) and value.__name__ != attribute
 
 
 def public(module: types.ModuleType) -> list[str]:
