@@ -5,7 +5,9 @@ from __future__ import annotations
 import pkgutil
 import types
 import warnings
+from dataclasses import replace
 from pathlib import Path
+from typing import get_overloads
 
 import torch
 
@@ -37,8 +39,9 @@ torch.distributed torch.xpu torch.special torch.jit torch.onnx torch.serializati
 torch.distributions torch.autograd.profiler torch.autograd.graph torch.backends.cuda torch.overrides torch.testing
 torch.mps torch.nested torch.cuda.nvtx torch.utils.model_zoo torch.fft torch.sparse torch.nn.utils.prune torch.profiler
 """.split())
+ANYTHING = Signature(variadic="args", catches_keywords="kwargs")
 INTERNAL = ("cudnn_", "miopen_", "mkldnn_", "fbgemm_", "quantized_", "sym_", "q_", "vitals", "fake_quantize")
-SKIPPED = ("_", "test", "contrib", "csrc", "headeronly", "include", "lib", "bin", "share", "ao", "fx", "export", "package")
+SKIPPED = tuple("_ test contrib csrc headeronly include lib bin share ao fx export package".split())
 ROOT = Path(torch.__file__).parent
 STRUCTS = structs_of(ROOT / "return_types.pyi")
 FUNCTIONS = read_stub(ROOT / "_C" / "_VariableFunctions.pyi", STRUCTS)
@@ -89,8 +92,11 @@ def describe(module: str, name: str, value: object) -> str:
 
 
 def _of_class(value: type) -> Signature:
-    signature = from_object(value.__init__, drop_self=True) if isinstance(value.__init__, types.FunctionType) else None
-    signature = signature or Signature(variadic="args", catches_keywords="kwargs")
+    written = value.__init__
+    overloads = get_overloads(written) if isinstance(written, types.FunctionType) else ()
+    written = overloads[0] if overloads else written
+    signature = from_object(written, drop_self=True) if isinstance(written, types.FunctionType) else None
+    signature = signature or replace(ANYTHING)
     signature.returns = next((kind for base, kind in instance_kinds() if issubclass(value, base)), "unknown")
     if signature.returns == "unknown" and type(value).__name__ == "tensortype":
         signature.returns = "tensor"
@@ -107,7 +113,7 @@ def _of_function(module: str, name: str, value: object) -> Signature:
     stubbed = FUNCTIONS.get(name, []) if module == "torch" else []
     documented = from_docstring(doc, name)
     signature = from_object(value) or documented
-    signature = signature or Signature(variadic="args", catches_keywords="kwargs")
+    signature = signature or replace(ANYTHING)
     if signature.returns == "unknown" and documented:
         signature.returns = documented.returns
     if signature.returns == "unknown" and stubbed:
@@ -147,7 +153,7 @@ def tensor_methods() -> dict[str, str]:
             if signature and (name not in found or signature.returns != "unknown"):
                 found[name] = str(signature)
         elif name not in found and callable(value):
-            found[name] = str(from_docstring(value.__doc__, name) or Signature(variadic="args", catches_keywords="kwargs"))
+            found[name] = str(from_docstring(value.__doc__, name) or ANYTHING)
     for name, text in found.items():
         kind = CORRECTIONS.get(f"torch.Tensor.{name}")
         if kind:

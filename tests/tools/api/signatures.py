@@ -12,7 +12,7 @@ from pathlib import Path
 from .kinds import kind_of, kind_of_text
 
 Overloads = dict[str, list["Signature"]]
-_AWKWARD = re.compile(r"; |, |[()]+.|inf|nan")  # would need a cleverer reader than knowledge.py has
+_AWKWARD = re.compile(r"; |, |[()]+.")  # would need a cleverer reader than knowledge.py has
 
 
 @dataclass
@@ -25,6 +25,10 @@ class Signature:
     catches_keywords: str = ""
     returns: str = "unknown"
     returns_when: tuple[tuple[str, str], ...] = ()
+
+    def required(self) -> set[str]:
+        """The parameters without a default."""
+        return {name for name, default in {**self.positional, **self.named}.items() if default is None}
 
     def __str__(self) -> str:
         if self.variadic and self.catches_keywords and not self.positional and not self.named:
@@ -50,10 +54,9 @@ def _literal(node: ast.expr | None) -> str:
     if node is None:
         return "..."
     try:
-        text = repr(ast.literal_eval(node))
+        return _default_text(ast.literal_eval(node))
     except ValueError:
         return "..."
-    return text if len(text) <= 24 and not _AWKWARD.search(text) else "..."
 
 
 def from_arguments(arguments: ast.arguments, drop_self: bool = False) -> Signature:
@@ -134,7 +137,7 @@ def _returns(overloads: list[Signature], kinds: list[str]) -> tuple[str, tuple[t
     plain = [set(o.positional) | set(o.named) for o in overloads if o.returns == usual]
     conditions = []
     for other in others:
-        rest = [{n for n, d in {**o.positional, **o.named}.items() if d is None} for o in overloads if o.returns == other]
+        rest = [overload.required() for overload in overloads if overload.returns == other]
         telling = set.intersection(*rest) - set().union(*plain)
         if not telling:
             return "unknown", ()
@@ -178,13 +181,18 @@ def from_object(value: object, drop_self: bool = False) -> Signature | None:
 
 
 def _annotation_text(annotation: object) -> str:
-    return annotation.__name__ if inspect.isclass(annotation) and not hasattr(annotation, "__args__") else str(annotation)
+    plain = inspect.isclass(annotation) and not hasattr(annotation, "__args__")
+    return annotation.__name__ if plain else str(annotation)
 
 
 def _default_text(value: object) -> str:
-    plain = value is None or isinstance(value, (bool, int, float, str)) or (isinstance(value, (tuple, list, dict)) and not value)
+    """The default's text when it is a short literal, else "..."."""
     text = repr(value)
-    return text if plain and len(text) <= 24 and not _AWKWARD.search(text) else "..."
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return "..."
+    return text if len(text) <= 24 and not _AWKWARD.search(text) else "..."
 
 
 _HEAD = re.compile(r"^\s*(?:[\w.]+\.)?(?P<name>\w+)\((?P<parameters>.*)\)\s*(?:->\s*(?P<returns>[^\n]*))?$")

@@ -43,9 +43,14 @@ class Table:
         return grouped
 
 
+def is_named(value: object) -> bool:
+    """Whether this is a class or function, numpy's dispatched ones included."""
+    return isinstance(value, NAMED) or type(value).__name__ == "_ArrayFunctionDispatcher"
+
+
 def defined_as(value: object) -> str:
     """The name under which a class or function was defined, or ""."""
-    if not isinstance(value, NAMED):
+    if not is_named(value):
         return ""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
     return f"{module}.{name}" if isinstance(module, str) and isinstance(name, str) and "<" not in name else ""
@@ -82,7 +87,7 @@ class Builder:
         self._add_bases()
 
     def _name(self, module: str, attribute: str, value: object) -> None:
-        if not isinstance(value, NAMED) or self.keep(module, attribute):
+        if not is_named(value) or self.keep(module, attribute):
             return
         origin = defined_as(value)
         if isinstance(value, (type, types.FunctionType)) and not origin.startswith(self.table.package + "."):
@@ -96,7 +101,8 @@ class Builder:
         entries = self.table.modules.setdefault(name, {})
         for attribute in sorted(set(public(module)) | {n for n in starred if hasattr(module, n)}):
             entry = self._entry(name, attribute, getattr(module, attribute))
-            if name in self.starred or attribute in getattr(module, "__all__", ()) or self._at_home(name, attribute, module):
+            listed = name in self.starred or attribute in getattr(module, "__all__", ())
+            if listed or self._at_home(name, attribute, module):
                 entries[attribute] = entry
         self.table.unstarred[name] = sorted(set(entries) - starred)
 
@@ -164,7 +170,7 @@ class Builder:
 
 def _renamed(module: types.ModuleType, attribute: str) -> bool:
     value = getattr(module, attribute)
-    return isinstance(value, NAMED) and value.__name__ != attribute
+    return is_named(value) and getattr(value, "__name__", "") != attribute
 
 
 def public(module: types.ModuleType) -> list[str]:
