@@ -117,7 +117,9 @@ def settings_from(table: Mapping[str, Any], path: Path) -> Settings:
         try:
             values[name] = _READERS[key](value)
         except _WrongType as error:
-            raise ConfigError(f"{path}: '{key}{error.where}' must be {error.wanted}, not {_kind(value, error)}") from None
+            raise ConfigError(
+                f"{path}: '{key}{error.where}' must be {error.wanted}, not {_kind(value, error)}"
+            ) from None
     return Settings(root=path.parent, file=path, **values)
 
 

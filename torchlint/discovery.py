@@ -303,4 +303,4 @@ def _lines(path: Path) -> list[str]:
 
 def _absolute(path: str, working_folder: Path) -> Path:
     """The path without ``.`` and ``..``; links stay, since users know files by the names they gave."""
-    return Path(os.path.normpath(os.path.join(working_folder, path)))
+    return Path(os.path.normpath(working_folder / path))

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchlint.config import ConfigError, Settings
 from torchlint.findings import Applicability, Finding
-from torchlint.rules.registry import all_rules, rule_by_name, rules_named
+from torchlint.rules import registry
 from torchlint.rules.rule import Rule
 
 
@@ -27,7 +27,7 @@ class Selection:
 
     def without(self, selectors: Iterable[str]) -> Selection:
         """The selection less the rules of these selectors (per-file ignores)."""
-        dropped = {rule.slug for name in selectors for rule in rules_named(name)}
+        dropped = {rule.slug for name in selectors for rule in registry.rules_named(name)}
         if not dropped:
             return self
         kept = tuple(rule for rule in self.rules if rule.slug not in dropped)
@@ -63,7 +63,7 @@ def selection_of(settings: Settings) -> Selection:
     ignored = _levels(settings, "ignore", settings.ignore)
     rules = tuple(
         rule
-        for rule in all_rules()
+        for rule in registry.all_rules()
         if chosen.get(rule.slug, 0) > ignored.get(rule.slug, 0)
         and (not rule.preview or settings.preview or chosen[rule.slug] == _EXACT)
     )
@@ -74,7 +74,7 @@ def selection_of(settings: Settings) -> Selection:
         fixable=_fixable(settings),
         safe=frozenset(_levels(settings, "extend-safe-fixes", settings.extend_safe_fixes)),
         unsafe=frozenset(_levels(settings, "extend-unsafe-fixes", settings.extend_unsafe_fixes)),
-        complete=all(rule.slug in slugs for rule in all_rules() if not rule.preview),
+        complete=all(rule.slug in slugs for rule in registry.all_rules() if not rule.preview),
     )
 
 
@@ -101,9 +101,9 @@ def _levels(settings: Settings, key: str, selectors: Iterable[str]) -> dict[str,
     """Slug → how specific the most specific selector that names it is."""
     levels: dict[str, int] = {}
     for selector in selectors:
-        rules = rules_named(selector)
+        rules = registry.rules_named(selector)
         if not rules:
-            raise ConfigError(f"{settings.origin}: '{key}' names no rule: '{selector}'{_near(selector)}")
+            raise ConfigError(f"{settings.origin}: '{key}' names no rule: '{selector}'{near_name(selector)}")
         for rule in rules:
             levels[rule.slug] = max(levels.get(rule.slug, 0), _specificity(selector, rule))
     return levels
@@ -124,11 +124,13 @@ def _fixable(settings: Settings) -> frozenset[str]:
 
 
 def _options(settings: Settings) -> dict[str, dict[str, Any]]:
-    options: dict[str, dict[str, Any]] = {rule.slug: dict(rule.defaults) for rule in all_rules() if rule.options}
+    options: dict[str, dict[str, Any]] = {
+        rule.slug: dict(rule.defaults) for rule in registry.all_rules() if rule.options
+    }
     for name, given in settings.rules.items():
-        rule = rule_by_name(name)
+        rule = registry.rule_by_name(name)
         if rule is None:
-            raise ConfigError(f"{settings.origin}: 'rules.{name}' names no rule{_near(name)}")
+            raise ConfigError(f"{settings.origin}: 'rules.{name}' names no rule{near_name(name)}")
         known = {option.name.replace("_", "-"): option for option in rule.options}
         for written, value in given.items():
             key = written.replace("_", "-")
@@ -142,9 +144,10 @@ def _options(settings: Settings) -> dict[str, dict[str, Any]]:
     return options
 
 
-def _near(name: str) -> str:
+def near_name(name: str) -> str:
+    """A hint at the rule or family that is spelled most like the name; empty where none is."""
     import difflib
 
-    words = [word for rule in all_rules() for word in (rule.slug, rule.code, rule.family)]
+    words = [word for rule in registry.all_rules() for word in (rule.slug, rule.code, rule.family)]
     near = difflib.get_close_matches(name, words, n=1)
     return f" (did you mean '{near[0]}'?)" if near else ""

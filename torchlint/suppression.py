@@ -120,7 +120,9 @@ class Suppressions:
         return [finding for finding in findings if not self._silenced(finding)]
 
     def _silenced(self, finding: Finding) -> bool:
-        directives = [d for line in self._lines(finding) for d in self._comment_lines.get(line, ()) if d.silences(finding)]
+        directives = [
+            d for line in self._lines(finding) for d in self._comment_lines.get(line, ()) if d.silences(finding)
+        ]
         for directive in directives:
             directive.note(finding)
         return bool(directives)
@@ -156,7 +158,15 @@ class Suppressions:
                 fix = Fix("Remove what is not needed", Applicability.SAFE, (self._removal(directive, unused),))
                 span = self._source.span(directive.begin, directive.finish)
                 findings.append(
-                    Finding(rule.code, rule.slug, rule.severity, span, message, "Remove it: it would hide the next mistake here.", fix)
+                    Finding(
+                        rule.code,
+                        rule.slug,
+                        rule.severity,
+                        span,
+                        message,
+                        "Remove it: it would hide the next mistake here.",
+                        fix,
+                    )
                 )
         return self.kept(findings)
 

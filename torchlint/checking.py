@@ -1,0 +1,262 @@
+"""Checks one source at a time: screen, read, model, ask the rules, silence. One Checker a process."""
+
+from __future__ import annotations
+
+import enum
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchlint import suppression
+from torchlint.config import Settings, TorchVersion
+from torchlint.discovery import compile_patterns, match_patterns
+from torchlint.findings import Diagnostic, Finding, Position, Span, sorted_findings
+from torchlint.reporting.report import Applied, Place, excerpt
+from torchlint.rules.rule import Rule
+from torchlint.selection import Selection, selection_of
+from torchlint.syntax.source import Source, SourceError, source_from_bytes
+
+if TYPE_CHECKING:
+    from torchlint.semantics.model import Model
+    from torchlint.semantics.project import Project
+
+MAX_CHARACTERS = 3_000_000
+"""A longer text is data, not code: libcst would need a gigabyte for it."""
+
+
+class Mode(enum.Enum):
+    """What a run does with what it finds."""
+
+    CHECK = "check"
+    FIX = "fix"
+    FIX_UNSAFE = "fix-unsafe"
+    ADD_IGNORE = "add-ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One file to check. ``settings`` is an index, so that a task is cheap to send to a worker."""
+
+    path: Path
+    shown: str
+    settings: int
+    root: Path
+    target_torch: TorchVersion | None
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """New bytes for a file that held ``before`` when it was checked."""
+
+    path: Path
+    shown: str
+    before: bytes
+    after: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """What came of one file."""
+
+    path: str
+    findings: tuple[Finding, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    lines: tuple[tuple[Place, str], ...] = ()
+    applied: tuple[Applied, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
+
+
+class Checker:
+    """Checks the files of a run, keeping between them what the projects' files had in common."""
+
+    def __init__(self, settings: Sequence[Settings], mode: Mode = Mode.CHECK) -> None:
+        self._settings = settings
+        self._mode = mode
+        self._selections: dict[tuple[int, frozenset[str]], Selection] = {}
+        self._projects: dict[Path, Project] = {}
+
+    def forget_projects(self) -> None:
+        """Drop what was kept between files, to free memory."""
+        self._projects.clear()
+
+    def check_file(self, task: Task) -> FileResult:
+        """Check a file on disk. Never raises for what the file holds."""
+        try:
+            data = task.path.read_bytes()
+        except OSError as error:
+            return _failed(Diagnostic("unreadable", task.shown, error.strerror or str(error)))
+        return self.check_bytes(data, task)
+
+    def check_bytes(self, data: bytes, task: Task) -> FileResult:
+        """Check these bytes as the file of the task."""
+        if not screened(self._selection(task).rules, data):
+            return FileResult(task.shown)
+        try:
+            source = source_from_bytes(data, task.shown)
+        except SourceError as error:
+            return _failed(Diagnostic(error.kind, task.shown, error.message, error.position))
+        if self._mode is Mode.CHECK:
+            findings, diagnostics = self.found(source, task)
+            return FileResult(task.shown, tuple(findings), tuple(diagnostics), report_lines(source, findings))
+        from torchlint import rewriting
+
+        return rewriting.rewritten(self, data, source, task, self._mode)
+
+    def found(self, source: Source, task: Task) -> tuple[list[Finding], list[Diagnostic]]:
+        """The findings in a source that are not silenced, in order, and what went wrong."""
+        comments = suppression.Suppressions(source) if suppression.mentions_suppression(source.text) else None
+        if comments is not None and comments.skips_file:
+            return [], []
+        selection = self._selection(task)
+        findings, diagnostics = self._asked(source, task, selection)
+        if comments is not None:
+            findings = comments.kept(findings)
+            if not diagnostics:  # what crashed might have been silenced
+                findings += comments.unused(selection)
+        return sorted_findings([selection.with_applicability(finding) for finding in findings]), diagnostics
+
+    def _asked(self, source: Source, task: Task, selection: Selection) -> tuple[list[Finding], list[Diagnostic]]:
+        rules = [
+            rule
+            for rule in screened(selection.rules, source.text.encode("utf-8", "replace"))
+            if rule.family != "suppression"
+        ]
+        if not rules:
+            return [], []
+        if len(source.text) > MAX_CHARACTERS:
+            return [], [Diagnostic("parser-limit", source.path, f"longer than {MAX_CHARACTERS:,} characters")]
+        model = self._model(source, task)
+        if isinstance(model, Diagnostic):
+            return [], [model]
+        findings: list[Finding] = []
+        diagnostics: list[Diagnostic] = []
+        for rule in rules:
+            diagnostics += _ask(rule, model, selection.options.get(rule.slug, {}), source.path, findings)
+        # What lies in another file is reported when that file is checked.
+        return [finding for finding in dict.fromkeys(findings) if finding.path == source.path], diagnostics
+
+    def _model(self, source: Source, task: Task) -> Model | Diagnostic:
+        """The model of a source, or why there is none: the one place that calls into the interpreter."""
+        from torchlint.semantics.project import Project
+        from torchlint.syntax.tree import ParserLimit
+
+        project = self._projects.get(task.root)
+        if project is None:
+            project = self._projects[task.root] = Project(task.root)
+        try:
+            return project.model(source, task.target_torch)
+        except SourceError as error:
+            return Diagnostic(error.kind, source.path, error.message, error.position)
+        except ParserLimit as limit:
+            return Diagnostic("parser-limit", source.path, limit.message, limit.position)
+        except RecursionError:
+            self.forget_projects()  # it was left half done
+            return Diagnostic("parser-limit", source.path, "nested too deeply to be followed")
+        except MemoryError:
+            self.forget_projects()
+            return Diagnostic("parser-limit", source.path, "not enough memory")
+        except Exception as error:  # a defect of torchlint's: this file's findings are lost, and the report says so
+            self.forget_projects()
+            return _crash("the interpreter", error, source.path)
+
+    def _selection(self, task: Task) -> Selection:
+        settings = self._settings[task.settings]
+        matched = frozenset(
+            pattern for pattern in settings.per_file_ignores if _pattern_matches(pattern, task.path, settings)
+        )
+        key = (task.settings, matched)
+        if key not in self._selections:
+            ignored = [name for pattern in matched for name in settings.per_file_ignores[pattern]]
+            self._selections[key] = selection_of(settings).without(ignored)
+        return self._selections[key]
+
+
+def screened(rules: Iterable[Rule], data: bytes) -> list[Rule]:
+    """The rules that may report in a file of these bytes: a bytes search, before anything is parsed."""
+    seen: dict[bytes, bool] = {}
+    return [rule for rule in rules if _may_report(rule, data, seen)] if b"torch" in data else []
+
+
+def may_report(rules: Iterable[Rule], data: bytes) -> bool:
+    """Whether any of the rules may report in a file of these bytes."""
+    seen: dict[bytes, bool] = {}
+    return b"torch" in data and any(_may_report(rule, data, seen) for rule in rules)
+
+
+def _may_report(rule: Rule, data: bytes, seen: dict[bytes, bool]) -> bool:
+    return not rule.triggers or any(_holds(trigger, data, seen) for trigger in rule.triggers)
+
+
+def _holds(trigger: bytes | tuple[bytes, ...], data: bytes, seen: dict[bytes, bool]) -> bool:
+    if isinstance(trigger, tuple):
+        return all(_holds(part, data, seen) for part in trigger)
+    known = seen.get(trigger)
+    if known is None:
+        known = seen[trigger] = trigger in data
+    return known
+
+
+def _ask(rule: Rule, model: Model, options: Mapping[str, Any], path: str, into: list[Finding]) -> Iterator[Diagnostic]:
+    try:
+        into.extend(rule.ask(model, dict(options)))
+    except RecursionError:
+        yield Diagnostic("parser-limit", path, f"nested too deeply for {rule.slug}")
+    except Exception as error:  # a defect of the rule's: the other rules' findings stay, and the report says so
+        yield _crash(f"{rule.code} {rule.slug}", error, path)
+
+
+def _crash(who: str, error: Exception, path: str) -> Diagnostic:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({_own_path(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    position = _position_of_crash(error)
+    return Diagnostic("rule-crash", path, f"{who} crashed: {type(error).__name__}: {error}{where}", position)
+
+
+def _own_path(filename: str) -> str:
+    parts = Path(filename).parts
+    return "/".join(parts[parts.index("torchlint") :]) if "torchlint" in parts else Path(filename).name
+
+
+def _position_of_crash(error: Exception) -> Position | None:
+    """The place in the user's file that was looked at: the innermost thing on the stack that has a span."""
+    found: Position | None = None
+    frame = error.__traceback__
+    while frame is not None:
+        for value in frame.tb_frame.f_locals.values():
+            found = _position_of(value) or found
+        frame = frame.tb_next
+    return found
+
+
+def _position_of(value: object) -> Position | None:
+    if not type(value).__module__.startswith("torchlint"):
+        return None
+    try:
+        span = value if isinstance(value, Span) else getattr(value, "span", None)
+        return span.start if isinstance(span, Span) else None
+    except Exception:  # it may be the very thing that crashed: then the place stays unknown
+        return None
+
+
+def _pattern_matches(pattern: str, path: Path, settings: Settings) -> bool:
+    negated = pattern.startswith("!")
+    return match_patterns(compile_patterns([pattern.removeprefix("!")]), path, settings.root) is not negated
+
+
+def report_lines(source: Source, findings: Sequence[Finding]) -> tuple[tuple[Place, str], ...]:
+    """The lines of a source that code frames of these findings show."""
+
+    def line_of(number: int, cell: int | None) -> str | None:
+        try:
+            return source.line(number, cell)
+        except IndexError:
+            return None
+
+    return tuple(excerpt(findings, line_of).items())
+
+
+def _failed(diagnostic: Diagnostic) -> FileResult:
+    return FileResult(diagnostic.path, diagnostics=(diagnostic,))

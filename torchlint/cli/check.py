@@ -1,0 +1,128 @@
+"""``torchlint check`` and ``torchlint fix``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from torchlint import discovery, engine
+from torchlint.checking import FileResult, Mode
+from torchlint.cli import output
+from torchlint.cli.options import Request, request_of, shared
+from torchlint.cli.progress import Bar
+from torchlint.config import ConfigError, Settings
+from torchlint.findings import Diagnostic
+from torchlint.reporting import Report
+
+STDIN = "-"
+
+
+@click.command()
+@shared
+@click.option("--fix", is_flag=True, help="Apply the fixes that are safe, and report what is left.")
+@click.option("--add-ignore", is_flag=True, help="Silence what is found with comments in the files.")
+@click.pass_context
+def check(ctx: click.Context, **given: Any) -> None:
+    """Report the mistakes in files, folders and notebooks (by default below the current folder).
+
+    `-` reads from standard input.
+    """
+    ctx.exit(_execute(given))
+
+
+@click.command()
+@shared
+@click.pass_context
+def fix(ctx: click.Context, **given: Any) -> None:
+    """Apply the fixes that are safe, and report what is left; `--unsafe-fixes` applies the others too."""
+    ctx.exit(_execute({**given, "fix": True}))
+
+
+def _execute(given: dict[str, Any]) -> int:
+    if given.get("add_ignore") and (given["diff"] or given.get("fix")):
+        raise click.UsageError("--add-ignore excludes --fix and --diff")
+    try:
+        request = request_of(given)
+        settings = request.configuration.for_folder(Path.cwd())
+        return _from_stdin(request, settings) if STDIN in request.paths else _from_files(request, settings)
+    except ConfigError as error:
+        click.echo(f"torchlint: {error}", err=True)
+        return 2
+
+
+def _mode(request: Request, settings: Settings) -> Mode:
+    if request.add_ignore:
+        return Mode.ADD_IGNORE
+    if not (request.fix or request.diff):
+        return Mode.CHECK
+    return Mode.FIX_UNSAFE if settings.unsafe_fixes else Mode.FIX
+
+
+def _from_files(request: Request, settings: Settings) -> int:
+    found = discovery.discover(request.paths, request.configuration)
+    if not found.targets and not found.problems:
+        output.warn(f"no Python files or notebooks under {', '.join(request.paths)}")
+    with Bar() as bar:
+        done = engine.run(found.targets, _mode(request, settings), jobs=request.jobs, on_done=bar.update)
+    results = done.results
+    if request.diff:
+        _write_diff(results, sys.stdout)
+    else:
+        results = engine.write_all(results)
+    return _report(request, settings, results, found.problems, len(found.targets), sys.stdout)
+
+
+def _from_stdin(request: Request, settings: Settings) -> int:
+    if len(request.paths) > 1:
+        raise click.UsageError("`-` (standard input) cannot be combined with other paths")
+    target = discovery.stdin_target(request.stdin_filename, request.configuration)
+    data = sys.stdin.buffer.read()
+    if target is None:  # excluded: an editor that fixes gets back what it sent
+        result = FileResult(request.stdin_filename or STDIN)
+    else:
+        result = engine.check_bytes(data, target, _mode(request, settings))
+    if request.diff:
+        _write_diff([result], sys.stdout)
+    elif request.fix or request.add_ignore:
+        own = [rewrite.after for rewrite in result.rewrites if rewrite.shown == result.path]
+        sys.stdout.buffer.write(own[0] if own else data)
+        sys.stdout.flush()
+        return _report(request, settings, [result], [], 1, sys.stderr)
+    return _report(request, settings, [result], [], 1, sys.stdout)
+
+
+def _write_diff(results: list[FileResult], stream: IO[str]) -> None:
+    for result in results:
+        click.echo("".join(rewrite.diff() for rewrite in result.rewrites), file=stream, nl=False)
+
+
+def _report(
+    request: Request,
+    settings: Settings,
+    results: list[FileResult],
+    problems: list[Diagnostic],
+    files: int,
+    stream: IO[str],
+) -> int:
+    display = output.display_for(stream, unsafe_fixes=settings.unsafe_fixes, show_fixes=request.show_fixes)
+    report = engine.report_of(results, problems, files, display)
+    output.write_diagnostics(report.diagnostics)
+    if request.diff:
+        output.summarise_diff(report)
+    else:
+        format = request.output_format or settings.output_format or "full"
+        output.write_report(report, format, statistics=request.statistics, file=request.output_file, stream=stream)
+    return _exit_code(request, report)
+
+
+def _exit_code(request: Request, report: Report) -> int:
+    if report.diagnostics:
+        return 2
+    if request.exit_zero:
+        return 0
+    if report.applied and (request.exit_non_zero_on_fix or request.diff):
+        return 1
+    return 1 if report.findings and not request.add_ignore else 0

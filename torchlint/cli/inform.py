@@ -1,0 +1,101 @@
+"""``torchlint rule``, ``config`` and ``version``: what torchlint says about itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from torchlint import __version__
+from torchlint.config import ConfigError, Configuration, Settings
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[RULE]...")
+@click.option("--all", "everything", is_flag=True, help="Every rule.")
+@click.option("--output-format", type=click.Choice(["text", "markdown", "json"]), default="text", show_default=True)
+def rule(names: tuple[str, ...], everything: bool, output_format: str) -> None:
+    """Explain rules, named by slug, code or family."""
+    from torchlint.rules import all_rules, docs, rules_named
+
+    if not names and not everything:
+        raise click.UsageError("name a rule, or give --all")
+    rules = list(all_rules()) if everything else []
+    for name in names:
+        found = rules_named(name)
+        if not found:
+            raise click.UsageError(f"there is no rule '{name}'{_near(name)}")
+        rules += [one for one in found if one not in rules]
+    if output_format == "json":
+        click.echo(docs.as_json(rules), nl=False)
+    elif output_format == "markdown":
+        click.echo("\n".join(docs.as_markdown(one) for one in rules), nl=False)
+    elif _colours():
+        width = min(shutil.get_terminal_size().columns, 100)
+        click.echo("\n".join(docs.as_painted(one, width) for one in rules), nl=False, color=True)
+    else:
+        click.echo("\n".join(docs.as_text(one) for one in rules), nl=False)
+
+
+@click.command()
+@click.option("--config", "file", type=click.Path(dir_okay=False), metavar="FILE", help="Show this configuration.")
+@click.option("--isolated", is_flag=True, help="Show the defaults.")
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.argument("folder", type=click.Path(), default=".")
+@click.pass_context
+def config(ctx: click.Context, file: str | None, isolated: bool, output_format: str, folder: str) -> None:
+    """Show the settings that hold for a file or folder (by default the current one), and where they come from."""
+    try:
+        path = Path(folder).absolute()
+        configuration = Configuration(file=Path(file).absolute() if file else None, isolated=isolated)
+        settings = configuration.for_folder(path if path.is_dir() else path.parent)
+        from torchlint.engine import selection_for
+
+        rules = [one.slug for one in selection_for(settings).rules]
+    except ConfigError as error:
+        click.echo(f"torchlint: {error}", err=True)
+        ctx.exit(2)
+    if output_format == "json":
+        values = {"file": str(settings.file) if settings.file else None, **_values(settings), "rules-that-run": rules}
+        click.echo(json.dumps(values, indent=2))
+        return
+    click.echo(f"# {settings.file or 'no configuration file: the defaults'}")
+    for key, value in _values(settings).items():
+        click.echo(f"{key} = {json.dumps(value)}")
+    click.echo(f"# rules that run: {', '.join(rules)}")
+
+
+@click.command()
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def version(output_format: str) -> None:
+    """Print the version."""
+    click.echo(json.dumps({"version": __version__}) if output_format == "json" else f"torchlint {__version__}")
+
+
+def _values(settings: Settings) -> dict[str, Any]:
+    values = {}
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if field.name == "target_torch":
+            value = ".".join(map(str, value)) if value else None
+        if field.name not in ("root", "file"):
+            values[field.name.replace("_", "-")] = value
+    return values
+
+
+def _near(name: str) -> str:
+    from torchlint.selection import near_name
+
+    return near_name(name)
+
+
+def _colours() -> bool:
+    from torchlint.reporting import display
+
+    return display(sys.stdout, os.environ).colour

@@ -1,0 +1,187 @@
+"""A run: the files that may have findings are found by a bytes search, checked, and their results put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchlint import memory, work
+from torchlint.checking import Checker, FileResult, Mode, Rewrite, Task, may_report
+from torchlint.config import ConfigError, Settings, TorchVersion
+from torchlint.discovery import Target
+from torchlint.findings import Diagnostic, sorted_findings
+from torchlint.reporting.report import Display, Report
+from torchlint.requirements import required_torch
+from torchlint.selection import Selection, check_selectors, needs_rules, selection_of
+
+if TYPE_CHECKING:
+    from torchlint.rules.rule import Rule
+
+__all__ = ["ConfigError", "Mode", "Run", "check_bytes", "report_of", "run"]
+
+_HERE_AT_MOST = 50_000
+"""Bytes that are checked before two worker processes would have been started."""
+
+_ALONE_AT_MOST = 200_000
+"""Bytes of a single file that are checked in this process; a larger file could take the memory of a machine."""
+
+_SPAWN_SECONDS_WORTH = 500_000
+"""Bytes that are checked while a worker that is no fork starts."""
+
+
+@dataclass
+class Run:
+    """What came of a run: the files' results in the order of their names, and how many files there were."""
+
+    results: list[FileResult] = field(default_factory=list)
+    files: int = 0
+
+    @property
+    def rewrites(self) -> list[Rewrite]:
+        return [rewrite for result in self.results for rewrite in result.rewrites]
+
+
+class _Plan:
+    """The tasks of a run. Settings that name no rule are not resolved before a file needs them."""
+
+    def __init__(self) -> None:
+        self.settings: list[Settings] = []
+        self.tasks: list[Task] = []
+        self.failed: list[FileResult] = []
+        self._rules: dict[int, tuple[Rule, ...]] = {}
+        self._index: dict[int, int] = {}
+        self._required: dict[Path, TorchVersion | None] = {}
+
+    def consider(self, target: Target) -> None:
+        """Make a task of a file unless a search of its bytes shows that no rule can report in it."""
+        try:
+            data = target.path.read_bytes()
+        except OSError as error:
+            self.failed.append(_unreadable(target.shown, error))
+            return
+        settings = self._settings_index(target.settings)
+        if b"torch" in data and may_report(self._rules_of(settings), data):
+            self.tasks.append(self.task(target, settings, len(data)))
+
+    def task(self, target: Target, settings: int, size: int) -> Task:
+        version = target.settings.target_torch or self._required_by(target.path.parent, target.root)
+        return Task(target.path, target.shown, settings, target.root, version, size)
+
+    def add_settings(self, settings: Settings) -> int:
+        return self._settings_index(settings)
+
+    def _settings_index(self, settings: Settings) -> int:
+        # Settings are shared by all files below one configuration: identity tells them apart.
+        index = self._index.get(id(settings))
+        if index is None:
+            index = self._index[id(settings)] = len(self.settings)
+            self.settings.append(settings)
+            if needs_rules(settings):
+                self._rules_of(index)
+        return index
+
+    def _rules_of(self, index: int) -> tuple[Rule, ...]:
+        if index not in self._rules:
+            check_selectors(self.settings[index])
+            self._rules[index] = selection_of(self.settings[index]).rules
+        return self._rules[index]
+
+    def _required_by(self, folder: Path, root: Path) -> TorchVersion | None:
+        """The torch that the nearest requirement files ask for, in the folder or above it in the project."""
+        if folder not in self._required:
+            version = required_torch(folder)
+            if version is None and folder != root and folder.parent != folder and folder.is_relative_to(root):
+                version = self._required_by(folder.parent, root)
+            self._required[folder] = version
+        return self._required[folder]
+
+
+OnDone = Callable[[int, int], None]
+"""Called after every file with the bytes done and the bytes to do."""
+
+
+def run(
+    targets: Sequence[Target], mode: Mode = Mode.CHECK, *, jobs: int | None = None, on_done: OnDone | None = None
+) -> Run:
+    """Check files. ConfigError where their settings name what does not exist; nothing else is raised."""
+    plan = _Plan()
+    for target in targets:
+        plan.consider(target)
+    results = list(plan.failed)
+    sizes = {task.shown: task.size for task in plan.tasks}
+    total = sum(sizes.values())
+    done = 0
+
+    def on_result(result: FileResult) -> None:
+        nonlocal done
+        results.append(result)
+        done += sizes.get(result.path, 0)
+        if on_done is not None:
+            on_done(done, total)
+
+    if plan.tasks:
+        _preload()
+        _execute(plan, mode, jobs, on_result)
+    return Run(sorted(results, key=lambda result: result.path), len(targets))
+
+
+def check_bytes(data: bytes, target: Target, mode: Mode = Mode.CHECK) -> FileResult:
+    """Check bytes that are on no disk (standard input, an editor's buffer) as the target's file."""
+    plan = _Plan()
+    index = plan.add_settings(target.settings)
+    if b"torch" not in data:
+        return FileResult(target.shown)
+    task = plan.task(target, index, len(data))
+    check_selectors(target.settings)
+    checker = Checker(plan.settings, mode)
+    with memory.collection_paused():
+        return memory.with_deep_stack(lambda: work.guarded(checker, task, data))
+
+
+def report_of(results: Iterable[FileResult], problems: Iterable[Diagnostic], files: int, display: Display) -> Report:
+    """Everything that was found, in the order of reports."""
+    results = list(results)
+    diagnostics = [*problems, *(diagnostic for result in results for diagnostic in result.diagnostics)]
+    return Report(
+        findings=tuple(sorted_findings([finding for result in results for finding in result.findings])),
+        diagnostics=tuple(sorted(diagnostics, key=_diagnostic_order)),
+        lines={place: text for result in results for place, text in result.lines},
+        applied=tuple(applied for result in results for applied in result.applied),
+        files=files,
+        display=display,
+    )
+
+
+def selection_for(settings: Settings) -> Selection:
+    """The rules that the settings choose, every selector checked."""
+    check_selectors(settings)
+    return selection_of(settings)
+
+
+def _execute(plan: _Plan, mode: Mode, jobs: int | None, on_result: Callable[[FileResult], None]) -> None:
+    size = sum(task.size for task in plan.tasks)
+    quick = work.starts_quickly()
+    alone = len(plan.tasks) == 1 and size <= _ALONE_AT_MOST
+    if alone or size <= (_HERE_AT_MOST if quick else _SPAWN_SECONDS_WORTH):
+        work.run_here(plan.tasks, plan.settings, mode, on_result)
+    else:
+        from torchlint import workers  # multiprocessing is not imported for a single file
+
+        workers.run_apart(plan.tasks, plan.settings, mode, jobs or work.usable_cpus(), on_result)
+
+
+def _preload() -> None:
+    """Import what every worker needs, once, so that forks share it."""
+    import torchlint.semantics.project  # noqa: F401
+
+
+def _unreadable(shown: str, error: OSError) -> FileResult:
+    return FileResult(shown, diagnostics=(Diagnostic("unreadable", shown, error.strerror or str(error)),))
+
+
+def _diagnostic_order(diagnostic: Diagnostic) -> tuple[str, int, int, int, str, str]:
+    at = diagnostic.position
+    where = (at.cell or 0, at.line, at.column) if at is not None else (0, 0, 0)
+    return (diagnostic.path, *where, diagnostic.kind, diagnostic.message)

@@ -1,0 +1,105 @@
+"""The work of one process: files one after the other, within its share of memory."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+
+from torchlint import memory
+from torchlint.checking import Checker, FileResult, Mode, Task
+from torchlint.config import Settings
+from torchlint.findings import Diagnostic
+
+MEMORY = 420 * memory.MEGABYTE
+"""What all processes together should stay below, as far as many workers and huge files allow."""
+
+_WITHOUT_MEASURE = 2_000_000
+"""Where memory cannot be measured: bytes of source after which a process cleans up."""
+
+OnResult = Callable[[FileResult], None]
+
+
+def usable_cpus() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1
+
+
+def starts_quickly() -> bool:
+    """Whether a worker is a fork, ready in milliseconds, and not a new interpreter."""
+    return sys.platform.startswith("linux") and threading.active_count() == 1
+
+
+class Housekeeper:
+    """Keeps a process below its share of memory; asked after every file."""
+
+    def __init__(self, checker: Checker, share: int) -> None:
+        self._checker = checker
+        self._share = share
+        self._unmeasured = 0
+
+    def over_budget(self, size: int) -> bool:
+        """Clean up where needed, the cheapest means first. True when the process had better be replaced."""
+        if memory.resident() is None:
+            self._unmeasured += size
+            if self._unmeasured > _WITHOUT_MEASURE:
+                self._unmeasured = 0
+                self._checker.forget_projects()
+                gc.collect()
+            return False
+        return self._crowded(1.0) and self._crowded_still()
+
+    def _crowded_still(self) -> bool:
+        # Less than the whole share must be reached, or the next file would bring us here again.
+        memory.trim()
+        if not self._crowded(0.9):
+            return False
+        gc.collect()
+        memory.trim()
+        if not self._crowded(0.7):
+            return False
+        self._checker.forget_projects()
+        gc.collect()
+        memory.trim()
+        return self._crowded(0.9)
+
+    def _crowded(self, part: float) -> bool:
+        return (memory.resident() or 0) > self._share * part
+
+
+def guarded(checker: Checker, task: Task, data: bytes | None = None) -> FileResult:
+    """The result of one file (of ``data`` in its place, where given); what is raised becomes its diagnostic."""
+    try:
+        return checker.check_file(task) if data is None else checker.check_bytes(data, task)
+    except RecursionError:
+        checker.forget_projects()
+        return lost(task, "parser-limit", "nested too deeply")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic of the native parser is no Exception
+        checker.forget_projects()
+        kind = "parser-limit" if type(error).__name__ == "PanicException" else "worker-crash"
+        return lost(task, kind, f"{type(error).__name__}: {error}")
+
+
+def run_here(tasks: Sequence[Task], settings: Sequence[Settings], mode: Mode, on_result: OnResult) -> None:
+    """Check the tasks one after the other in this process."""
+    checker = Checker(settings, mode)
+    keeper = Housekeeper(checker, MEMORY)
+
+    def work() -> None:
+        for task in tasks:
+            on_result(guarded(checker, task))
+            keeper.over_budget(task.size)
+
+    with memory.collection_paused():
+        memory.with_deep_stack(work)
+
+
+def lost(task: Task, kind: str, message: str) -> FileResult:
+    """The result of a file that could not be checked to the end."""
+    return FileResult(task.shown, diagnostics=(Diagnostic(kind, task.shown, message),))
