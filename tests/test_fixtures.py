@@ -62,9 +62,9 @@ def check(folder: Path, *arguments: str) -> list[dict[str, Any]]:
 
 
 def rest_of_line(folder: Path, finding: dict[str, Any]) -> str:
-    text = (folder / finding["path"]).read_text(encoding="utf-8")
+    text = Path(folder, finding["path"]).read_text(encoding="utf-8")
     if finding["cell"] is not None:
-        text = "".join(json.loads(text)["cells"][finding["cell"] - 1]["source"])
+        text = str("".join(json.loads(text)["cells"][finding["cell"] - 1]["source"]))
     line, column = int(finding["line"]), int(finding["column"])
     return text.split("\n")[line - 1][column - 1 :]
 
