@@ -140,14 +140,10 @@ class Checker:
 
     def _model(self, source: Source, task: Task) -> Model | Diagnostic:
         """The model of a source, or why there is none: the one place that calls into the interpreter."""
-        from torchlint.semantics.project import Project
         from torchlint.syntax.tree import ParserLimit
 
-        project = self._projects.get(task.root)
-        if project is None:
-            project = self._projects[task.root] = Project(task.root)
         try:
-            return project.model(source, task.target_torch)
+            return self._project(task).model(source, task.target_torch)
         except SourceError as error:
             return Diagnostic(error.kind, source.path, error.message, error.position)
         except ParserLimit as limit:
@@ -161,6 +157,13 @@ class Checker:
         except Exception as error:  # a defect of torchlint's: this file's findings are lost, and the report says so
             self.forget_projects()
             return _crash("the interpreter", error, source.path)
+
+    def _project(self, task: Task) -> Project:
+        from torchlint.semantics.project import Project
+
+        if task.root not in self._projects:
+            self._projects[task.root] = Project(task.root)
+        return self._projects[task.root]
 
     def _selection(self, task: Task) -> Selection:
         settings = self._settings[task.settings]

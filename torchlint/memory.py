@@ -79,15 +79,15 @@ def _start(run: Callable[[], None]) -> threading.Thread:
     before = threading.stack_size()
     try:
         for size in _STACK_SIZES:
-            try:
+            with contextlib.suppress(RuntimeError, ValueError, MemoryError):
                 threading.stack_size(size)
-                thread = threading.Thread(target=run, name="torchlint", daemon=True)
-                thread.start()
-                return thread
-            except (RuntimeError, ValueError, MemoryError):
-                continue
+                return _started(run)
     finally:
         threading.stack_size(before)
+    return _started(run)
+
+
+def _started(run: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=run, name="torchlint", daemon=True)
     thread.start()
     return thread

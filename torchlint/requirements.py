@@ -46,9 +46,7 @@ def _as_pep440(text: str) -> str:
     parts = []
     for part in text.split(","):
         part = part.strip()
-        if match := re.fullmatch(r"\^\s*(\d.*)", part):
-            parts.append(f">={match[1]}")
-        elif match := re.fullmatch(r"~\s*(\d.*)", part):
+        if match := re.fullmatch(r"[\^~]\s*(\d.*)", part):
             parts.append(f">={match[1]}")
         elif match := re.fullmatch(r"=?\s*(\d[\w.*]*)(=\S*)?", part):
             parts.append(f"=={match[1]}")

@@ -18,6 +18,7 @@ from torchlint.findings import Applicability, Edit, Finding, Fix
 from torchlint.rules.registry import rule_by_name, rules_named
 
 if TYPE_CHECKING:
+    from torchlint.rules.rule import Rule
     from torchlint.selection import Selection
     from torchlint.syntax.source import Source
 
@@ -154,21 +155,14 @@ class Suppressions:
         for directive in (d for line in self._comment_lines.values() for d in line):
             reason = self._unused(directive, ran, selection.complete)
             if reason is not None:
-                unused, message = reason
-                fix = Fix("Remove what is not needed", Applicability.SAFE, (self._removal(directive, unused),))
-                span = self._source.span(directive.begin, directive.finish)
-                findings.append(
-                    Finding(
-                        rule.code,
-                        rule.slug,
-                        rule.severity,
-                        span,
-                        message,
-                        "Remove it: it would hide the next mistake here.",
-                        fix,
-                    )
-                )
+                findings.append(self._finding(rule, directive, *reason))
         return self.kept(findings)
+
+    def _finding(self, rule: Rule, directive: _Directive, unused: set[str], message: str) -> Finding:
+        fix = Fix("Remove what is not needed", Applicability.SAFE, (self._removal(directive, unused),))
+        span = self._source.span(directive.begin, directive.finish)
+        advice = "Remove it: it would hide the next mistake here."
+        return Finding(rule.code, rule.slug, rule.severity, span, message, advice, fix)
 
     def _unused(self, directive: _Directive, ran: set[str], complete: bool) -> tuple[set[str], str] | None:
         if directive.names is None:

@@ -113,8 +113,8 @@ def _report(
     if request.diff:
         output.summarise_diff(report)
     else:
-        format = request.output_format or settings.output_format or "full"
-        output.write_report(report, format, statistics=request.statistics, file=request.output_file, stream=stream)
+        chosen = request.output_format or settings.output_format or "full"
+        output.write_report(report, chosen, statistics=request.statistics, file=request.output_file, stream=stream)
     return _exit_code(request, report)
 
 
