@@ -34,6 +34,7 @@ _CACHED = 1 << 16
 _CATEGORIES = {"def": "function", "ufunc": "function", "class": "class", "constant": "constant", "module": "module"}
 _UFUNC = frozenset({"elementwise", "like_input"})
 _IN_PLACE = frozenset({"in_place"})
+_NO_FLAGS: frozenset[str] = frozenset()
 _NO_FACT = Fact()
 
 
@@ -129,7 +130,7 @@ def api(qname: str) -> Api | None:
     package = package_of(name)
     entry = package.entry(name) if package else None
     if package is None or entry is None:
-        return None
+        return _undocumented_class(name)
     word, _, rest = entry.partition(" ")
     fact = package.facts.get(name, _NO_FACT)
     change = package.changes.get(qname) or package.changes.get(name, NOTHING)
@@ -142,7 +143,7 @@ def api(qname: str) -> Api | None:
         signature.keyword_only,
         signature.defaults,
         signature.returns_when,
-        fact.flags | _UFUNC if word == "ufunc" else fact.flags,
+        fact.flags | signature.flags | (_UFUNC if word == "ufunc" else _NO_FLAGS),
         fact.dtype,
         change.get("since"),
         change.get("deprecated"),
@@ -151,10 +152,19 @@ def api(qname: str) -> Api | None:
     )
 
 
+def _undocumented_class(name: str) -> Api | None:
+    """A class that only shows as a base of others, such as torch.nn.modules.conv._ConvNd: of its own base's kind."""
+    for base in bases(name):
+        known = api(base)
+        if known is not None:
+            return Api(name, "class", known.returns)
+    return None
+
+
 def exists(qname: str) -> bool:
     """Whether the name is known to be there; False only says that the tables do not hold it."""
     package = package_of(qname)
-    return package is not None and (qname == package.name or package.entry(canonical(qname)) is not None)
+    return package is not None and (qname == package.name or api(qname) is not None)
 
 
 @lru_cache(1024)

@@ -19,7 +19,7 @@ Names = dict[str, str]
 NOTHING: Names = {}
 _DATA = Path(__file__).parent / "data"
 _FILES = {"torch": "torch.json", "numpy": "numpy.json", "torchvision": "torchvision.json"}
-_HAND_KEPT = "libraries.json"
+_LIBRARIES = _DATA / "libraries"  # hand-kept, one file a package; they may add to a generated table too
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class Signature:
     params: tuple[str, ...] = ()
     keyword_only: tuple[str, ...] = ()
     defaults: dict[str, Any] = field(default_factory=dict)
+    flags: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,9 @@ class Package:
 
     def entry(self, name: str) -> str | None:
         """The text that describes a canonical name."""
-        if name in self.modules:
-            return "module"
         head, _, last = name.rpartition(".")
-        return self.modules.get(head, NOTHING).get(last)
+        found = self.modules.get(head, NOTHING).get(last)
+        return "module" if found is None and name in self.modules else found
 
 
 @lru_cache(64)
@@ -79,36 +79,42 @@ def read(name: str) -> Any:
     return json.loads((_DATA / name).read_bytes())
 
 
+@lru_cache(1)
+def _libraries() -> frozenset[str]:
+    return frozenset(path.stem for path in _LIBRARIES.glob("*.json"))
+
+
 @lru_cache(1 << 16)
 def package_of(qname: str) -> Package | None:
     """The table that would hold this name."""
     root = qname.partition(".")[0]
-    return _package(root) if root in _FILES or root in read(_HAND_KEPT)["packages"] else None
+    return _package(root) if root in _FILES or root in _libraries() else None
 
 
 @lru_cache(64)
 def _package(root: str) -> Package:
-    data = read(_FILES[root]) if root in _FILES else read(_HAND_KEPT)["packages"][root]
-    modules: dict[str, Names] = {module: dict(names) for module, names in data["modules"].items()}
+    sources = [read(_FILES[root])] if root in _FILES else []
+    if root in _libraries():
+        sources.append(read(f"libraries/{root}.json"))
+    modules: dict[str, Names] = {}
     bases: dict[str, tuple[str, ...]] = {}
-    for parents, names in data.get("subclasses", NOTHING).items():
-        bases.update(dict.fromkeys(names.split(), tuple(parents.split())))
+    aliases: dict[str, list[str]] = {}
+    unstarred: dict[str, frozenset[str]] = {}
+    for source in sources:
+        for module, names in source["modules"].items():
+            modules.setdefault(module, {}).update(names)
+        for parents, names in source["subclasses"].items():
+            bases.update(dict.fromkeys(names.split(), tuple(parents.split())))
+        aliases |= {module: targets.split() for module, targets in source["aliases"].items()}
+        unstarred |= {module: frozenset(names.split()) for module, names in source.get("unstarred", NOTHING).items()}
     changes = {change["name"]: change for change in read("history.json")["changes"] if _root(change["name"]) == root}
     for name, change in changes.items():
         head, _, last = name.rpartition(".")
         text = f"= {change['of']}" if "of" in change else change.get("entry")
         if text:
             modules.setdefault(head, {})[last] = text
-    return Package(
-        root,
-        data.get("version"),
-        modules,
-        {module: frozenset(names.split()) for module, names in data.get("unstarred", NOTHING).items()},
-        {module: targets.split() for module, targets in data.get("aliases", NOTHING).items()},
-        bases,
-        changes,
-        _facts(root, modules),
-    )
+    version = sources[0].get("version")
+    return Package(root, version, modules, unstarred, aliases, bases, changes, _facts(root, modules))
 
 
 def _facts(root: str, modules: dict[str, Names]) -> dict[str, Fact]:
@@ -155,7 +161,8 @@ def method_flags(kind: Kind) -> dict[str, frozenset[str]]:
 
 
 def parse_signature(text: str, results: str | None = None) -> Signature:
-    """Read `returns; parameter@1?: returns (parameters)`; `results` replaces what stands before the parameters."""
+    """Read `returns; parameter@1?: returns (parameters) #flag`; `results` replaces what stands before the bracket."""
+    text, *flags = text.split(" #")
     written, _, parameters = text.partition(" (")
     usual, *others = (results or written).split("; ")
     positional: list[str] = []
@@ -172,7 +179,7 @@ def parse_signature(text: str, results: str | None = None) -> Signature:
         into.append(name)
         if default and default != "...":
             defaults[name] = ast.literal_eval(default)
-    return Signature(usual, tuple(map(_condition, others)), tuple(positional), tuple(named), defaults)
+    return Signature(usual, tuple(map(_condition, others)), tuple(positional), tuple(named), defaults, frozenset(flags))
 
 
 def _split(parameters: str) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from .kinds import kind_of, kind_of_text
 
 Overloads = dict[str, list["Signature"]]
-_AWKWARD = re.compile(r"; |, |[()]+.")  # would need a cleverer reader than knowledge.py has
+_AWKWARD = re.compile(r"; |, |#|[()]+.")  # would need a cleverer reader than knowledge.py has
 
 
 @dataclass
