@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from random import Random
 from textwrap import dedent
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from tests.reports import report
+from tests.reports import report, span
 from torchlint.findings import Applicability
 from torchlint.reporting.frame import frame
+from torchlint.reporting.text import width as columns
 
 
 def framed(code: str, width: int | None = None) -> str:
@@ -137,3 +141,18 @@ def test_an_empty_span_and_an_empty_line_have_a_mark() -> None:
 def test_no_frame_where_the_lines_are_not_known() -> None:
     found = report("x = f(1)\n#   ^^^^\n", fix=Applicability.SAFE)
     assert frame(found.findings[0].span, {}, None) == []
+
+
+LINES = st.lists(st.text(st.sampled_from("ab \t漢e\u0301\x1b\u200b🙂("), max_size=60), min_size=1, max_size=30)
+
+
+@given(LINES, st.randoms(use_true_random=False), st.integers(30, 90))
+@example(["漢" * 60], Random(1), 31)
+def test_any_frame_fits_and_has_a_mark(lines: list[str], random: Random, width: int) -> None:
+    text = "\n".join(lines) + "\n"
+    chosen = random.choices(range(1, len(lines) + 1), k=2)
+    places = sorted((n, random.randint(1, len(lines[n - 1]) + 1)) for n in chosen)
+    rows = frame(span(text, *places), {("train.py", None, n): line for n, line in enumerate(lines, 1)}, width)
+    shown = ["".join(piece for piece, _ in row) for row in rows]
+    assert sum("^" in row for row in shown) in (1, 2)
+    assert max(columns(row) for row in shown) <= width
