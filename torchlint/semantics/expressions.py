@@ -1,0 +1,601 @@
+"""What each expression evaluates to."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from torchlint.semantics import knowledge
+from torchlint.semantics import values as v
+from torchlint.semantics.attributes import Lazy, attribute
+from torchlint.semantics.containers import get_item, items_of, iterate
+from torchlint.semantics.library import mark_used, tensor_from
+from torchlint.semantics.recording import Context
+
+if TYPE_CHECKING:
+    from torchlint.semantics.interpreter import Arm, Interpreter
+
+_BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+_builtin_symbols: dict[str, v.Symbol] = {}
+
+
+def name(machine: Interpreter, node: cst.Name) -> v.Value:
+    word = node.value
+    found = machine.frame.find(word)
+    if found is not None:
+        return found.forced(machine) if found.__class__ is Lazy else found  # type: ignore[attr-defined]
+    if word == "True":
+        return _TRUE
+    if word == "False":
+        return _FALSE
+    if word == "None":
+        return v.NONE
+    for library in machine.frame.module.stars:
+        if word in knowledge.star_names(library):
+            return v.Symbol(knowledge.canonical(f"{library}.{word}"))
+    if word in _BUILTINS:
+        symbol = _builtin_symbols.get(word)
+        if symbol is None:
+            symbol = _builtin_symbols[word] = v.Symbol(f"builtins.{word}")
+        return symbol
+    return v.Unknown(word)
+
+
+_TRUE, _FALSE = v.Const(True), v.Const(False)
+
+
+def force(machine: Interpreter, value: v.Value) -> v.Value:
+    """A name imported from the project, looked up."""
+    return value.forced(machine) if isinstance(value, Lazy) else value
+
+
+def attribute_(machine: Interpreter, node: cst.Attribute) -> v.Value:
+    return attribute(machine, machine.evaluate(node.value), node.attr.value, node)
+
+
+def call(machine: Interpreter, node: cst.Call) -> v.Value:
+    callee = machine.evaluate(node.func)
+    arguments = v.Arguments(node)
+    for arg in node.args:
+        value = machine.evaluate(arg.value)
+        if arg.star == "":
+            if arg.keyword is not None:
+                arguments.keywords[arg.keyword.value] = value
+                arguments.nodes[arg.keyword.value] = arg
+            else:
+                arguments.nodes[len(arguments.positional)] = arg
+                arguments.positional.append(value)
+        elif arg.star == "*":
+            _spread(machine, arguments, value)
+        else:
+            _spread_keywords(arguments, value)
+    return machine.call(callee, arguments, node)
+
+
+def _spread(machine: Interpreter, arguments: v.Arguments, value: v.Value) -> None:
+    items = items_of(value)
+    if items is None:
+        arguments.stars = True
+        if isinstance(value, v.Union) and all(items_of(o) is not None for o in value.options()):
+            runs = tuple(tuple(items_of(o).items) for o in value.options())  # type: ignore[union-attr]
+            arguments.positional.append(v.Choice(runs))
+            arguments.stars = False
+        elif not isinstance(value, v.Const):
+            machine.consume(value, arguments.node or cst.Name("x"), "escape")
+        return
+    arguments.positional.extend(items.items)
+    if items.rest is not None:
+        arguments.positional.append(items.rest)
+        arguments.positional.append(items.rest)
+        if isinstance(items.rest, v.Unknown):
+            arguments.stars = True
+
+
+def _spread_keywords(arguments: v.Arguments, value: v.Value) -> None:
+    for option in value.options():
+        if isinstance(option, v.Mapping):
+            for key, item in option.items.items():
+                if isinstance(key, str):
+                    known = arguments.keywords.get(key)
+                    arguments.keywords[key] = item if known is None else v.join(known, item)
+            arguments.double_stars |= option.open
+            if len(value.options()) > 1:
+                arguments.double_stars = True
+        else:
+            arguments.double_stars = True
+
+
+# -------------------------------------------------------------------- literals
+
+
+def integer(machine: Interpreter, node: cst.Integer) -> v.Value:
+    return v.Const(node.evaluated_value, machine.site(node))
+
+
+def float_(machine: Interpreter, node: cst.Float) -> v.Value:
+    return v.Const(node.evaluated_value)
+
+
+def string(machine: Interpreter, node: cst.SimpleString | cst.ConcatenatedString) -> v.Value:
+    try:
+        return v.Const(node.evaluated_value)
+    except (SyntaxError, ValueError):
+        return v.Text()
+
+
+def formatted(machine: Interpreter, node: cst.FormattedString) -> v.Value:
+    for part in node.parts:
+        if isinstance(part, cst.FormattedStringExpression):
+            value = machine.evaluate(part.expression)
+            for option in value.options():
+                if isinstance(option, v.Tensor) and option.device != "cpu":
+                    machine.consume(option, part)
+                    machine.emit("sync", part.expression, option, how="formatting a tensor", explicit=True)
+    return v.Text()
+
+
+def sequence(kind: str) -> Callable[[Interpreter, Any], v.Value]:
+    def build(machine: Interpreter, node: cst.List | cst.Tuple | cst.Set) -> v.Value:
+        made = v.Sequence((), kind, site=machine.site(node))
+        flows = []
+        for element in node.elements:
+            value = machine.evaluate(element.value)
+            if isinstance(element, cst.StarredElement):
+                inner = items_of(value)
+                if inner is not None:
+                    made.items.extend(inner.items)
+                    made.rest = inner.rest if made.rest is None else made.rest
+                elif isinstance(value, v.Union) and all(items_of(o) is not None for o in value.options()):
+                    made.items.append(v.Choice(tuple(tuple(items_of(o).items) for o in value.options())))  # type: ignore[union-attr]
+                else:
+                    made.rest = v.Unknown("element", value.flow)
+            else:
+                made.items.append(value)
+                if isinstance(value, v.Array) and isinstance(element.value, cst.Name):
+                    value.held = True
+            flows.append(value.flow)
+        made.flow = v.merge_flows(flows)
+        return made
+
+    return build
+
+
+def dict_(machine: Interpreter, node: cst.Dict) -> v.Value:
+    made = v.Mapping(site=machine.site(node))
+    for element in node.elements:
+        value = machine.evaluate(element.value)
+        if isinstance(element, cst.StarredDictElement):
+            if isinstance(value, v.Mapping):
+                made.items.update(value.items)
+                made.open |= value.open
+            else:
+                made.open = True
+            continue
+        key = machine.evaluate(element.key)
+        if isinstance(key, v.Const):
+            made.items[key.value] = value
+        else:
+            made.rest = value if made.rest is None else v.join(made.rest, value)
+            made.open = True
+    return made
+
+
+def lambda_(machine: Interpreter, node: cst.Lambda) -> v.Value:
+    return v.Function(node, machine.frame.module, machine.frame)
+
+
+# ------------------------------------------------------------------ operations
+
+_FOLD: dict[type, Callable[[Any, Any], Any]] = {
+    cst.Add: operator.add, cst.Subtract: operator.sub, cst.Multiply: operator.mul,
+    cst.FloorDivide: operator.floordiv, cst.Divide: operator.truediv, cst.Modulo: operator.mod,
+}
+
+
+def binary(machine: Interpreter, node: cst.BinaryOperation) -> v.Value:
+    left = machine.evaluate(node.left)
+    right = machine.evaluate(node.right)
+    return operate(machine, node, node.operator, left, right)
+
+
+def operate(machine: Interpreter, node: cst.CSTNode, op: Any, left: v.Value, right: v.Value) -> v.Value:
+    """An arithmetic operation."""
+    if isinstance(left, v.Const) and isinstance(right, v.Const):
+        return _folded(op, left.value, right.value)
+    if isinstance(left, v.Sequence) and isinstance(right, v.Sequence) and isinstance(op, cst.Add | cst.AddAssign):
+        rest = right.rest if left.rest is None else left.rest
+        return v.Sequence([*left.items, *right.items], left.type, rest=rest, flow=v.merge_flows([left.flow, right.flow]))
+    if isinstance(left, v.Sequence) and isinstance(op, cst.Multiply):
+        if isinstance(right, v.Const) and isinstance(right.value, int) and 0 <= right.value * len(left.items) <= 64:
+            return v.Sequence(left.items * right.value, left.type, rest=left.rest)
+        return v.Sequence((), left.type, rest=next(left.elements(), None))
+    if isinstance(left, v.Const) and isinstance(left.value, str) or isinstance(left, v.Text):
+        if isinstance(op, cst.Modulo):
+            _formatted_operand(machine, node, right)
+        return v.Text()
+    machine.consume(left, node)
+    machine.consume(right, node)
+    flow = v.merge_flows([left.flow, right.flow])
+    pair = [left, right]
+    if any(_has_tensor(x) for x in pair):
+        return tensor_from(machine, [x for x in pair if not isinstance(x, v.Const | v.Number)], flow)
+    arrays = [x for x in pair if isinstance(x, v.Array)]
+    if arrays and all(isinstance(x, v.Array | v.Number | v.Const) for x in pair):
+        dtypes = {a.dtype for a in arrays}
+        return v.Array(flow, dtypes.pop() if len(dtypes) == 1 else None, fresh=True, site=machine.site(node))
+    if all(isinstance(x, v.Number | v.Const) for x in pair):
+        return v.Number(flow)
+    device = next((x.device for x in pair if isinstance(x, v.Unknown) and x.device is not None), None)
+    return v.Unknown("", flow, device=device)
+
+
+def _has_tensor(value: v.Value) -> bool:
+    return isinstance(value, v.Tensor) or isinstance(value, v.Union) and any(
+        isinstance(o, v.Tensor) for o in value.options())
+
+
+def _formatted_operand(machine: Interpreter, node: cst.CSTNode, value: v.Value) -> None:
+    for option in [value, *(value.items if isinstance(value, v.Sequence) else ())]:
+        if isinstance(option, v.Tensor):
+            machine.consume(option, node)
+            machine.emit("sync", node, option, how="formatting a tensor", explicit=True)
+
+
+def _folded(op: Any, left: Any, right: Any) -> v.Value:
+    fold = _FOLD.get(op.__class__)
+    simple = isinstance(left, int | float) and isinstance(right, int | float) or (
+        isinstance(left, str) and isinstance(right, str) and op.__class__ is cst.Add)
+    if fold is None or not simple:
+        return v.Text() if isinstance(left, str) else v.Number()
+    try:
+        return v.Const(fold(left, right))
+    except (ArithmeticError, TypeError, ValueError):
+        return v.Number()
+
+
+def boolean(machine: Interpreter, node: cst.BooleanOperation) -> v.Value:
+    left = machine.evaluate(node.left)
+    known = truth(left)
+    is_and = isinstance(node.operator, cst.And)
+    if known is not None and known is not is_and:
+        return left
+    if known is not None:
+        return machine.evaluate(node.right)
+    context = Context(machine.context, "guard", machine.site(node), node.left)
+    context.taken = is_and
+    with machine.within(context):
+        right = machine.evaluate(node.right)
+    if isinstance(left, v.Unknown) and isinstance(left.guess, v.Const) and not is_and and not left.guess.value:
+        unknown = v.Unknown(left.name, left.flow, guess=right, generic=left.generic)
+        unknown.uses = left.uses
+        return unknown if not isinstance(right, v.Const) else v.join(left, right)
+    return v.join(left, right)
+
+
+def unary(machine: Interpreter, node: cst.UnaryOperation) -> v.Value:
+    value = machine.evaluate(node.expression)
+    if isinstance(node.operator, cst.Not):
+        known = truth(value)
+        if known is None:
+            result = v.Unknown("not")
+            result.proved = "bool"
+            return result
+        return v.Const(not known)
+    if isinstance(value, v.Const) and isinstance(node.operator, cst.Minus) and isinstance(value.value, int | float):
+        return v.Const(-value.value)
+    machine.consume(value, node)
+    if isinstance(value, v.Tensor):
+        return v.Tensor(v.merge_flows([value.flow]), value.device, value.dtype)
+    if isinstance(value, v.Array):
+        return v.Array(value.flow, value.dtype, fresh=True)
+    return value if isinstance(value, v.Number) else v.Unknown("", value.flow)
+
+
+def comparison(machine: Interpreter, node: cst.Comparison) -> v.Value:
+    left = machine.evaluate(node.left)
+    result: v.Value = v.Unknown("comparison")
+    result.proved = "bool"  # type: ignore[attr-defined]
+    for part in node.comparisons:
+        right = machine.evaluate(part.comparator)
+        known = _compare(part.operator, left, right)
+        if len(node.comparisons) == 1:
+            if known is not None:
+                return v.Const(known)
+            if isinstance(left, v.Tensor) or isinstance(right, v.Tensor):
+                if not isinstance(part.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn):
+                    machine.consume(left, node)
+                    machine.consume(right, node)
+                    made = tensor_from(machine, [left, right], v.merge_flows([left.flow, right.flow]).without_graph(),
+                                       index=True)
+                    made.dtype = "bool"
+                    return made
+            if isinstance(left, v.Array) or isinstance(right, v.Array):
+                return v.Array(v.merge_flows([left.flow, right.flow]), "bool", fresh=True)
+            if left.flow is not v.NO_FLOW or right.flow is not v.NO_FLOW:
+                device = next((x.device for x in (left, right) if isinstance(x, v.Unknown) and x.device), None)
+                if not isinstance(part.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn):
+                    machine.consume(left, node)
+                    machine.consume(right, node)
+                    return v.Unknown("comparison", v.merge_flows([left.flow, right.flow]).without_graph(),
+                                     device=device)
+        left = right
+    return result
+
+
+def _compare(op: Any, left: v.Value, right: v.Value) -> bool | None:
+    if isinstance(op, cst.Is | cst.IsNot) and isinstance(right, v.Const) and right.value is None:
+        answer = _is_none(left)
+        return answer if answer is None or isinstance(op, cst.Is) else not answer
+    if isinstance(left, v.Const) and isinstance(right, v.Const):
+        compare = _COMPARE.get(op.__class__)
+        try:
+            return bool(compare(left.value, right.value)) if compare is not None else None
+        except TypeError:
+            return None
+    if isinstance(op, cst.In | cst.NotIn) and isinstance(left, v.Const):
+        keys: list[Any] | None = None
+        if isinstance(right, v.Sequence) and right.exact and all(isinstance(i, v.Const) for i in right.items):
+            keys = [i.value for i in right.items if isinstance(i, v.Const)]
+        elif isinstance(right, v.Mapping) and not right.open and right.rest is None:
+            keys = list(right.items)
+        if keys is not None:
+            return (left.value in keys) is isinstance(op, cst.In)
+    return None
+
+
+_COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+    cst.Equal: operator.eq, cst.NotEqual: operator.ne, cst.LessThan: operator.lt, cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt, cst.GreaterThanEqual: operator.ge, cst.Is: operator.is_, cst.IsNot: operator.is_not,
+}
+
+
+def _is_none(value: v.Value) -> bool | None:
+    if isinstance(value, v.Const):
+        return value.value is None
+    if isinstance(value, v.Union):
+        answers = {_is_none(o) for o in value.options()}
+        return answers.pop() if len(answers) == 1 else None
+    if isinstance(value, v.Unknown):
+        return None
+    return False
+
+
+def truth(value: v.Value) -> bool | None:
+    """Whether a value is true, where that is sure."""
+    cls = value.__class__
+    if cls is v.Const:
+        return bool(value.value)  # type: ignore[attr-defined]
+    if cls is v.Union:
+        answers = {truth(option) for option in value.options()}
+        return answers.pop() if len(answers) == 1 else None
+    if cls is v.Sequence:
+        if value.items and not isinstance(value.items[0], v.Choice):  # type: ignore[attr-defined]
+            return True
+        return False if value.exact and value.type == "tuple" else None  # type: ignore[attr-defined]
+    if cls is v.Function or cls is v.Class or cls is v.Symbol or cls is v.Bound or cls is v.Super:
+        return True
+    if cls is v.External and value.kind in ("module", "optimizer", "scheduler", "scaler"):
+        return True
+    if cls is v.Instance and value.cls.find("__len__") is None and value.cls.find("__bool__") is None:  # type: ignore[attr-defined]
+        return True if value.external in ("module", None) else None  # type: ignore[attr-defined]
+    return None
+
+
+def narrow(machine: Interpreter, test: cst.BaseExpression, outcome: bool) -> None:
+    """Make names hold only what lets the test come out so."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        narrow(machine, test.expression, not outcome)
+    elif isinstance(test, cst.BooleanOperation):
+        if isinstance(test.operator, cst.And) is outcome:
+            narrow(machine, test.left, outcome)
+            narrow(machine, test.right, outcome)
+    elif isinstance(test, cst.Name):
+        _keep(machine, test, lambda o: truth(o) is not (not outcome))
+    elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
+        part = test.comparisons[0]
+        if isinstance(part.operator, cst.Is | cst.IsNot) and isinstance(part.comparator, cst.Name) \
+                and part.comparator.value == "None":
+            wanted = outcome is isinstance(part.operator, cst.Is)
+            _keep(machine, test.left, lambda o: _is_none(o) is not (not wanted))
+            if wanted and isinstance(machine.frame.names.get(test.left.value), v.Unknown):
+                machine.frame.names[test.left.value] = v.NONE
+    elif isinstance(test, cst.Call) and outcome:
+        _narrow_class(machine, test)
+
+
+def _keep(machine: Interpreter, node: cst.Name, wanted: Callable[[v.Value], bool]) -> None:
+    value = machine.frame.names.get(node.value)
+    if isinstance(value, v.Union):
+        kept = [o for o in value.options() if wanted(o)]
+        if kept and len(kept) < len(value.options()):
+            machine.frame.names[node.value] = v.join(*kept)
+
+
+def _narrow_class(machine: Interpreter, test: cst.Call) -> None:
+    """Inside ``if isinstance(m, cls)``, m is one."""
+    if not (isinstance(test.func, cst.Name) and test.func.value == "isinstance" and len(test.args) == 2):
+        return
+    target = test.args[0].value
+    if not isinstance(target, cst.Name):
+        return
+    value = machine.frame.names.get(target.value)
+    machine.quiet += 1
+    wanted = machine.evaluate(test.args[1].value)
+    machine.quiet -= 1
+    classes = list(wanted.items) if isinstance(wanted, v.Sequence) else [wanted]
+    if isinstance(value, v.Unknown):
+        narrowed = v.Unknown(value.name, value.flow, guess=value.guess, generic=value.generic, base=value.base,
+                             device=value.device)
+        narrowed.uses = value.uses
+        narrowed.proved = value.proved
+        narrowed.attributes = {**value.attributes, "%is": v.Sequence(classes, "tuple")}
+        kinds = {knowledge.api(c.name).returns for c in classes  # type: ignore[union-attr]
+                 if isinstance(c, v.Symbol) and knowledge.api(c.name) is not None}
+        if kinds == {"tensor"} and len(classes) == 1:
+            machine.frame.names[target.value] = v.Tensor(value.flow, value.device)
+            return
+        if kinds == {"ndarray"} and len(classes) == 1:
+            array = v.Array(value.flow)
+            array.held = True
+            machine.frame.names[target.value] = array
+            return
+        machine.frame.names[target.value] = narrowed
+
+
+# -------------------------------------------------------------------- the rest
+
+
+def if_expression(machine: Interpreter, node: cst.IfExp) -> v.Value:
+    known = truth(machine.evaluate(node.test))
+    if known is True:
+        return machine.evaluate(node.body)
+    if known is False:
+        return machine.evaluate(node.orelse)
+    values: list[v.Value] = []
+
+    def arm(expression: cst.BaseExpression, outcome: bool) -> Callable[[], str | None]:
+        def run() -> str | None:
+            narrow(machine, node.test, outcome)
+            values.append(machine.evaluate(expression))
+            return None
+        return run
+
+    arms: list[Arm] = [(node.test, True, arm(node.body, True)), (node.test, False, arm(node.orelse, False))]
+    machine.alternatives(node, arms)
+    return v.join(*values)
+
+
+def subscript(machine: Interpreter, node: cst.Subscript) -> v.Value:
+    value = machine.evaluate(node.value)
+    return get_item(machine, force(machine, value), index_of(machine, node), node)
+
+
+def index_of(machine: Interpreter, node: cst.Subscript) -> v.Value:
+    """The value between a subscript's brackets; a slice is a Sequence of type ``slice``."""
+    parts = []
+    for element in node.slice:
+        part = element.slice
+        if isinstance(part, cst.Slice):
+            bounds = [machine.evaluate(b) if b is not None else v.NONE for b in (part.lower, part.upper, part.step)]
+            parts.append(v.Sequence(bounds, "slice"))
+        else:
+            parts.append(machine.evaluate(part.value))  # type: ignore[arg-type]
+    if len(parts) == 1:
+        return parts[0]
+    return v.Sequence(parts, "slice" if any(isinstance(p, v.Sequence) and p.type == "slice" for p in parts) else "tuple")
+
+
+def comprehension(machine: Interpreter, node: cst.ListComp | cst.SetComp | cst.GeneratorExp) -> v.Value:
+    collected: list[v.Value] = []
+    exact = _comprehend(machine, node.for_in, node, lambda: collected.append(machine.evaluate(node.elt)))
+    flow = v.merge_flows(c.flow for c in collected)
+    made = v.Sequence((), "list", site=machine.site(node), flow=flow)
+    made.generator = isinstance(node, cst.GeneratorExp)
+    if exact and len(collected) <= 64:
+        made.items = collected
+    elif collected:
+        made.rest = v.join(*collected)
+    return made
+
+
+def dict_comprehension(machine: Interpreter, node: cst.DictComp) -> v.Value:
+    made = v.Mapping(site=machine.site(node))
+
+    def collect() -> None:
+        key, value = machine.evaluate(node.key), machine.evaluate(node.value)
+        if isinstance(key, v.Const):
+            made.items[key.value] = value
+        else:
+            made.rest = value if made.rest is None else v.join(made.rest, value)
+            made.open = True
+
+    _comprehend(machine, node.for_in, node, collect)
+    return made
+
+
+def _comprehend(machine: Interpreter, clause: cst.CompFor, node: cst.CSTNode, collect: Callable[[], None]) -> bool:
+    """Run a comprehension; whether every element was seen one by one."""
+    iterable = machine.evaluate(clause.iter)
+    names = machine.frame.names
+    machine.frame.names = dict(names)
+    try:
+        passes = machine.passes_over(machine, iterable, clause.target)
+        exact = len(passes) > 1 or _single(iterable)
+        exact = exact and not clause.ifs and clause.inner_for_in is None
+
+        def body() -> str | None:
+            for condition in clause.ifs:
+                machine.evaluate(condition.test)
+                narrow(machine, condition.test, True)
+            if clause.inner_for_in is not None:
+                _comprehend(machine, clause.inner_for_in, node, collect)
+            else:
+                collect()
+            return None
+
+        growth = machine._growth
+        machine.loop(node, iterable, passes, body)
+        machine._growth = growth
+    finally:
+        kept = machine.frame.names
+        machine.frame.names = names
+        del kept
+    return exact
+
+
+def _single(iterable: v.Value) -> bool:
+    items = items_of(iterable)
+    return items is not None and items.exact and len(items.items) == 1
+
+
+def yield_(machine: Interpreter, node: cst.Yield) -> v.Value:
+    frame = machine.frame
+    value: v.Value = v.NONE
+    if isinstance(node.value, cst.From):
+        value = iterate(machine, machine.evaluate(node.value.item))
+    elif node.value is not None:
+        value = machine.evaluate(node.value)
+    mark_used(value, "yielded")
+    frame.yields.append(value)
+    frame.yield_grads.add(machine.context.grad)
+    return v.Unknown("sent")
+
+
+def named(machine: Interpreter, node: cst.NamedExpr) -> v.Value:
+    value = machine.evaluate(node.value)
+    if isinstance(node.target, cst.Name):
+        machine.bind(node.target.value, value)
+    return value
+
+
+EXPRESSIONS: dict[type, Callable[[Any, Any], v.Value]] = {
+    cst.Name: name,
+    cst.Attribute: attribute_,
+    cst.Call: call,
+    cst.Integer: integer,
+    cst.Float: float_,
+    cst.SimpleString: string,
+    cst.ConcatenatedString: string,
+    cst.FormattedString: formatted,
+    cst.List: sequence("list"),
+    cst.Tuple: sequence("tuple"),
+    cst.Set: sequence("set"),
+    cst.Dict: dict_,
+    cst.Lambda: lambda_,
+    cst.BinaryOperation: binary,
+    cst.BooleanOperation: boolean,
+    cst.UnaryOperation: unary,
+    cst.Comparison: comparison,
+    cst.IfExp: if_expression,
+    cst.Subscript: subscript,
+    cst.ListComp: comprehension,
+    cst.SetComp: comprehension,
+    cst.GeneratorExp: comprehension,
+    cst.DictComp: dict_comprehension,
+    cst.Await: lambda machine, node: machine.evaluate(node.expression),
+    cst.Yield: yield_,
+    cst.NamedExpr: named,
+}

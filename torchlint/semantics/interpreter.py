@@ -1,0 +1,453 @@
+"""The abstract interpreter: one visitor of libcst's nodes that runs a program without running it.
+
+It keeps the state (names, heap, context, the block being recorded) and knows how branches,
+loops and calls change it. What single node classes mean is in ``statements`` and
+``expressions``; what torch and numpy do is in ``library``. It is bounded: every entry has a
+budget, and what a cut leaves unseen is marked (``cut``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import libcst as cst
+
+from torchlint.semantics import values as v
+from torchlint.semantics.recording import Block, Branch, Call, Context, Event, Exit, Loop
+from torchlint.semantics.scopes import Frame, ModuleModel
+
+if TYPE_CHECKING:
+    from torchlint.semantics.project import Linker
+
+_MISSING: Any = object()
+CALL_DEPTH = 8  # followed calls inside each other; a trial found nothing more at 12 than at 4
+ENTRY_BUDGET = 6_000  # statements that one entry may run
+NESTED_FORWARDS = 24
+
+Change = tuple[Any, Any, Any, Any]  # target, key, old, new
+Arm = tuple["cst.CSTNode | None", bool | None, Callable[[], "str | None"]]
+
+
+_EMPTY = cst.Module([])
+
+
+class OutOfBudget(Exception):
+    """An entry ran more statements than it may."""
+
+
+class Interpreter:
+    """The state of one abstract run over the files of a project."""
+
+    # The visitor's tables and the two ends of a call; ``machine`` puts the parts together.
+    expressions: ClassVar[dict[type, Callable[[Any, Any], v.Value]]]
+    statements: ClassVar[dict[type, Callable[[Any, Any], str | None]]]
+    call_value: ClassVar[Callable[[Any, v.Value, v.Arguments, cst.CSTNode], v.Value]]
+    bind_parameters: ClassVar[Callable[..., bool]]
+    attribute: ClassVar[Callable[[Any, v.Value, str, cst.CSTNode], v.Value]]
+    set_attribute: ClassVar[Callable[[Any, v.Value, str, v.Value, cst.CSTNode], None]]
+    passes_over: ClassVar[Callable[[Any, v.Value, Any], list[Callable[[], None]]]]
+    run_layers: ClassVar[Callable[[Any, Any, v.Arguments, cst.CSTNode], v.Value]]
+    opaque_forward: ClassVar[Callable[[Any, v.Value, v.Arguments, cst.CSTNode], v.Value]]
+    mark_used: ClassVar[Callable[[v.Value, str], None]]
+
+    def __init__(self, project: Linker) -> None:
+        self.project = project
+        self.frame: Frame = None  # type: ignore[assignment]  # set by every entry
+        self.context: Context = Context(None, "entry")
+        self.block = Block()
+        self.journal: list[tuple[Any, Any, Any]] = []
+        self.loop_stash: list[list[tuple[dict[str, v.Value], list[Change]]]] = []
+        self.steps = 0
+        self.budget = ENTRY_BUDGET
+        self.depth = 0
+        self.forwarding = 0  # module forwards we are inside of
+        self.building = 0  # module constructors we are inside of
+        self.quiet = 0
+        self.active: list[Any] = []  # functions being followed, for recursion
+        self.reached: set[int] = set()  # functions that a real context has run, by id of the node
+        self.named: set[int] = set()  # functions that something refers to
+        self.cut: set[int] = set()  # functions whose run was cut short, by id of the node
+        self.containers: list[Any] = []  # Sequentials, to be simulated if nobody calls them
+        self.modules: list[v.Instance] = []  # the project's own modules that were made
+        self.summaries: dict[int, dict[Any, Any]] = {}  # modules' forwards that were run, by id
+        self.externals: list[v.External] = []
+        self.forwarded: set[int] = set()  # modules that were called, by id
+        self.bias_uses: list[tuple[v.Value, v.Site, bool]] = []
+        self.alive: list[Any] = []  # keeps objects alive whose ids are used as keys
+
+    # ------------------------------------------------------------------ nodes
+
+    def evaluate(self, node: cst.BaseExpression) -> v.Value:
+        """The value of an expression; its events are recorded on the way."""
+        handler = self.expressions.get(node.__class__)
+        return handler(self, node) if handler is not None else v.Unknown()
+
+    def execute(self, body: cst.BaseSuite | cst.Module) -> str | None:
+        """Run a suite's statements; how it ends early on every path: return, raise, break, continue, or None."""
+        statements = self.statements
+        outer = self.context
+        ends = None
+        for line in body.body:
+            if line.__class__ is cst.SimpleStatementLine:
+                for small in line.body:  # type: ignore[union-attr]
+                    self.steps += 1
+                    ends = statements[small.__class__](self, small)
+            else:
+                self.steps += 1
+                if self.steps > self.budget:
+                    raise OutOfBudget
+                handler = statements.get(line.__class__)
+                ends = handler(self, line) if handler is not None else None
+            if ends is not None:
+                break
+        self.context = outer
+        return ends
+
+    def site(self, node: cst.CSTNode) -> v.Site:
+        return v.Site(self.frame.module.tree, node)
+
+    # ----------------------------------------------------------------- events
+
+    def emit(self, kind: str, node: cst.CSTNode | v.Site, subject: v.Value | None = None,
+             result: v.Value | None = None, arguments: v.Arguments | None = None, **data: Any) -> Event:
+        """Record an event at a node, in the context of now."""
+        site = node if isinstance(node, v.Site) else self.site(node)
+        event = Event(kind, site, self.context, subject, result, arguments, **data)
+        if not self.quiet:
+            self.block.add(event)
+        return event
+
+    @contextmanager
+    def fresh(self, frame: Frame, context: Context, block: Block, budget: int = ENTRY_BUDGET) -> Iterator[None]:
+        """Everything inside is an entry of its own, with a budget of its own."""
+        kept = (self.frame, self.context, self.block, self.steps, self.budget, self.depth, self.forwarding,
+                self.building, self.quiet, self.active, self.loop_stash)
+        self.frame, self.context, self.block, self.steps, self.budget = frame, context, block, 0, budget
+        self.depth = self.forwarding = self.building = self.quiet = 0
+        self.active, self.loop_stash = [], []
+        try:
+            yield
+        finally:
+            (self.frame, self.context, self.block, self.steps, self.budget, self.depth, self.forwarding,
+             self.building, self.quiet, self.active, self.loop_stash) = kept
+
+    def run_guarded(self, run: Callable[[], Any]) -> None:
+        """Run an entry; when its budget is spent, what it was in the middle of counts as cut."""
+        try:
+            run()
+        except OutOfBudget:
+            self.cut.add(id(self.context.entry().node.node))
+
+    def bias_use(self, value: v.Value, name: str, node: cst.CSTNode) -> None:
+        """Note that code reads a module's ``weight`` or ``bias``, and whether behind a check for None."""
+        if name == "bias":
+            checked = any(c.kind == "guard" and c.data is not None and "bias" in _EMPTY.code_for_node(c.data)
+                          for c in self.context)
+            self.bias_uses.append((value, self.site(node), checked))
+
+    def exit(self, node: cst.CSTNode, how: str) -> str:
+        if not self.quiet:
+            self.block.add(Exit(self.site(node), how))
+        return how
+
+    @contextmanager
+    def within(self, context: Context, block: Block | None = None) -> Iterator[None]:
+        """Everything inside happens in that context (and is recorded in that block)."""
+        outer, outer_block = self.context, self.block
+        self.context = context
+        if block is not None:
+            self.block = block
+        try:
+            yield
+        finally:
+            self.context, self.block = outer, outer_block
+
+    # -------------------------------------------------------------- the state
+
+    def bind(self, name: str, value: v.Value) -> None:
+        """Bind a name in the running scope (or in the module's, where it is declared global)."""
+        frame = self.frame
+        if name in frame.globals_declared:
+            target = frame.module.frame
+            if target is not frame:
+                self.journal.append((target, name, target.names.get(name, _MISSING)))
+            target.names[name] = value
+        else:
+            frame.names[name] = value
+
+    def write(self, target: Any, key: Any, value: Any) -> None:
+        """Change the heap: a dict entry, or a slot of a Sequence; undone and joined at branches."""
+        self.journal.append((target, key, _read(target, key)))
+        _store(target, key, value)
+
+    def _undo(self, mark: int) -> list[Change]:
+        """Take back the heap writes since ``mark``; returns them with their new values."""
+        changes: dict[tuple[int, Any], Change] = {}
+        while len(self.journal) > mark:
+            target, key, old = self.journal.pop()
+            if target is self.frame:
+                continue  # the arm's own copy of the names holds it
+            slot = id(target), key
+            new = changes[slot][3] if slot in changes else _read(target, key)
+            changes[slot] = (target, key, old, new)
+            _store(target, key, old)
+        return list(changes.values())
+
+    def _merge(self, outcomes: list[list[Change]]) -> None:
+        """Make the heap any one of these outcomes, each given as changes from the state of now."""
+        slots: dict[tuple[int, Any], Change] = {}
+        for changes in outcomes:
+            for change in changes:
+                slots.setdefault((id(change[0]), change[1]), change)
+        for (target_id, key), (target, _, old, _) in slots.items():
+            news = []
+            for changes in outcomes:
+                found = next((c for c in changes if id(c[0]) == target_id and c[1] == key), None)
+                news.append(found[3] if found else old)
+            self.write(target, key, _joined(news))
+
+    def alternatives(self, node: cst.CSTNode, arms: list[Arm]) -> str | None:
+        """Run each arm from the same state, then join. Returns how control leaves, if on every arm."""
+        frame, before, outer = self.frame, self.frame.names, self.context
+        branch = Branch(self.site(node))
+        if not self.quiet:
+            self.block.add(branch)
+        going: list[tuple[dict[str, v.Value], list[Change]]] = []
+        ended: list[str] = []
+        left: list[tuple[cst.CSTNode | None, bool | None]] = []
+        for test, taken, run in arms:
+            frame.names = dict(before)
+            mark = len(self.journal)
+            arm = Block(branch)
+            branch.arms.append(arm)
+            context = Context(outer, "guard", self.site(node), test)
+            context.taken = taken
+            with self.within(context, arm):
+                ends = run()
+            arm.ends = ends
+            changes = self._undo(mark)
+            if ends is None:
+                going.append((frame.names, changes))
+            else:
+                ended.append(ends)
+                left.append((test, taken))
+                self._leave(ends, frame.names, changes)
+        if not going:
+            frame.names = before
+            return "return" if "return" in ended else ended[0]
+        frame.names = going[0][0] if len(going) == 1 else _join_names([names for names, _ in going])
+        self._merge([changes for _, changes in going])
+        for test, taken in left:  # what follows happens only where that arm was not taken
+            self.context = Context(self.context, "guard", self.site(node), test)
+            self.context.taken = None if taken is None else not taken
+        return None
+
+    def _leave(self, ends: str, names: dict[str, v.Value], changes: list[Change]) -> None:
+        """Keep the state of a path that left early, for the join where it arrives."""
+        if ends == "return":
+            self.frame.stashed.append(changes)
+        elif ends in ("break", "continue") and self.loop_stash:
+            self.loop_stash[-1].append((names, changes))
+
+    # ------------------------------------------------------------------ loops
+
+    def loop(self, node: cst.CSTNode, iterable: v.Value | None, passes: list[Callable[[], None]],
+             body: Callable[[], str | None], changing: frozenset[str] = frozenset()) -> None:
+        """Run a loop's body once per pass (each binds the loop's target), as one loop of the recording."""
+        for name in changing:
+            old = self.frame.names.get(name)
+            if isinstance(old, v.Const):
+                self.frame.names[name] = widened(old)
+        loop = Loop(self.site(node), iterable)
+        context = Context(self.context, "loop", loop.site, loop)
+        context.block = loop.body
+        loop.context = context
+        if not self.quiet:
+            self.block.add(loop)
+        grown_before = self._growth
+        self._growth = 0
+        with self.within(context, loop.body):
+            self._passes(passes, body)
+            if self._growth and len(passes) == 1:
+                self._passes(passes, body)  # a list grew: what follows its last element is its first
+        self._growth = grown_before + (1 if self._growth else 0)
+
+    _growth = 0
+
+    def _passes(self, passes: list[Callable[[], None]], body: Callable[[], str | None]) -> None:
+        for bind_target in passes:
+            self.loop_stash.append([])
+            bind_target()
+            mark = len(self.journal)
+            before = dict(self.frame.names)
+            ends = body()
+            stash = self.loop_stash.pop()
+            if not stash:
+                if ends in ("return", "raise"):
+                    self.frame.names = before
+                    if ends == "return":
+                        self.frame.stashed.append(self._undo(mark))
+                continue
+            here = self._undo(mark)
+            outcomes = [*stash, (self.frame.names, here)] if ends is None else stash
+            self.frame.names = _join_names([names for names, _ in outcomes])
+            self._merge([changes for _, changes in outcomes])
+
+    # ------------------------------------------------------------------ calls
+
+    def call(self, callee: v.Value, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+        """The result of calling a value."""
+        return self.call_value(self, callee, arguments, node)
+
+    def follow(self, function: v.Function, arguments: v.Arguments, node: cst.CSTNode, *,
+               entry: bool = False) -> v.Value:
+        """Run a project's function with these arguments; its value, or Unknown where that is cut."""
+        self.named.add(id(function.node))
+        if self.depth >= CALL_DEPTH or self.active.count(function.node) > (1 if self.forwarding else 0):
+            return self.give_up(function, arguments, node)
+        frame = Frame(function.module, function.frame, function)
+        frame.receiver = function.receiver
+        frame.owner = function.owner
+        call = Call(self.site(node), function)
+        outer_frame = self.frame
+        if not self.bind_parameters(self, frame, function, arguments, generic=entry):
+            return self.give_up(function, arguments, node)
+        if not entry:
+            self.reached.add(id(function.node))
+        if not self.quiet:
+            self.block.add(call)
+        context = Context(self.context, "call", call.site, function)
+        context.block = call.body
+        if function.grad is not None:
+            context.grad = function.grad
+        if function.decorated:
+            context.taken = False
+        self.depth += 1
+        self.active.append(function.node)
+        stash, self.loop_stash = self.loop_stash, []
+        try:
+            with self.within(context, call.body):
+                self.frame = frame
+                return self._run_body(function, frame)
+        finally:
+            self.frame = outer_frame
+            self.loop_stash = stash
+            self.depth -= 1
+            self.active.pop()
+
+    def _run_body(self, function: v.Function, frame: Frame) -> v.Value:
+        if isinstance(function.node, cst.Lambda):
+            return self.evaluate(function.node.body)
+        ends = self.execute(function.node.body)
+        for changes in frame.stashed:
+            for target, key, old, new in changes:
+                now = _read(target, key)
+                self.write(target, key, _joined([now, new]) if now is not old else _joined([old, new]))
+        if frame.yields:
+            element = v.join(*frame.yields)
+            result = v.Sequence((), "generator", rest=element, flow=element.flow)
+            result.generator = True
+            return result
+        if not frame.returns:
+            return v.NONE
+        return v.join(*frame.returns) if ends else v.join(*frame.returns, v.NONE)
+
+    def give_up(self, function: v.Function, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+        """A call that is not followed: what it would have touched counts as not fully seen."""
+        self.cut.add(id(function.node))
+        for value in arguments.all():
+            self.consume(value, node, "cut")
+        result = v.Unknown(function.name, v.merge_flows(a.flow for a in arguments.all()))
+        result.cut = True
+        return result
+
+    # ---------------------------------------------------------- layers' users
+
+    def consume(self, value: v.Value, node: cst.CSTNode, how: str = "operation", layer: v.Value | None = None) -> None:
+        """Note that something takes the direct output of the layers that this value comes from."""
+        cls = value.__class__
+        if cls is v.Const or cls is v.Symbol:
+            return
+        if value.flow.layers:
+            consumer = v.Consumer(self.site(node), layer, how)
+            for producer in value.flow.layers:
+                producer.consumers.append(consumer)
+        if isinstance(value, v.Sequence):
+            for item in value.elements():
+                self.consume(item, node, how, layer)
+        elif isinstance(value, v.Union):
+            for option in value.options():
+                self.consume(option, node, how, layer)
+        elif isinstance(value, v.Mapping):
+            for item in value.items.values():
+                self.consume(item, node, how, layer)
+
+
+def widened(value: v.Const) -> v.Value:
+    """A constant that a loop changes: of the same kind, of unknown value."""
+    if isinstance(value.value, bool) or value.value is None:
+        return v.Union((value, v.Unknown("changed in the loop")))
+    if isinstance(value.value, int | float | complex):
+        return v.Number()
+    if isinstance(value.value, str):
+        return v.Text()
+    return v.Unknown("changed in the loop")
+
+
+def _read(target: Any, key: Any) -> Any:
+    if isinstance(target, dict):
+        return target.get(key, _MISSING)
+    if isinstance(target, Frame):
+        return target.names.get(key, _MISSING)
+    return getattr(target, key)
+
+
+def _store(target: Any, key: Any, value: Any) -> None:
+    if isinstance(target, Frame):
+        target = target.names
+    if isinstance(target, dict):
+        if value is _MISSING:
+            target.pop(key, None)
+        else:
+            target[key] = value
+    else:
+        setattr(target, key, value)
+
+
+def _joined(news: list[Any]) -> Any:
+    """The join of a heap slot's contents; a slot that some arm lacks keeps what the others hold."""
+    present = [new for new in news if new is not _MISSING]
+    if not present:
+        return _MISSING
+    first = present[0]
+    if all(new is first for new in present):
+        return first
+    if isinstance(first, list):
+        merged = first
+        for other in present[1:]:
+            merged = v.join_runs(merged, other)
+        return merged
+    if all(isinstance(new, v.Value) for new in present):
+        return v.join(*present)
+    return first if all(new == first for new in present) else None
+
+
+def _join_names(outcomes: list[dict[str, v.Value]]) -> dict[str, v.Value]:
+    """The names after a branch: bound to any of what the arms bound them to."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    first = outcomes[0]
+    joined = dict(first)
+    for other in outcomes[1:]:
+        for name, value in other.items():
+            mine = joined.get(name)
+            if mine is None:
+                joined[name] = value
+            elif mine is not value:
+                joined[name] = v.join(mine, value)
+    return joined
+
+
+__all__ = ["CALL_DEPTH", "Interpreter", "ModuleModel", "OutOfBudget", "widened"]

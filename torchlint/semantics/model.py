@@ -1,0 +1,221 @@
+"""The Model of one source: what rules ask. It holds every event that the program's entries reach."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics import values as v
+from torchlint.semantics.machine import new_machine
+from torchlint.semantics.project import Linker, Project
+from torchlint.semantics.recording import Block, Context, Event
+from torchlint.semantics.scopes import ModuleModel
+from torchlint.semantics.values import Site
+from torchlint.syntax.tree import Tree
+
+if TYPE_CHECKING:
+    from torchlint.semantics.interpreter import Interpreter
+
+_SOURCE_BUDGET = 60_000  # statements that all entries of one source may run together
+
+
+class Model:
+    """What torchlint knows of one source."""
+
+    def __init__(self, tree: Tree, machine: Interpreter, module: ModuleModel, target_torch: str | None = None) -> None:
+        self.tree = tree
+        self.machine = machine
+        self.module = module
+        self.target_torch = target_torch
+        self.entries: list[Block] = []
+
+    @property
+    def source_path(self) -> str:
+        return self.tree.source.path
+
+    def site(self, node: cst.CSTNode) -> Site:
+        """A node of this source."""
+        return Site(self.tree, node)
+
+    @functools.cached_property
+    def all_events(self) -> list[Event]:
+        """Every event, in this file or another, in the order of the entries."""
+        return [event for entry in self.entries for event in entry.events()]
+
+    @functools.cached_property
+    def _by_kind(self) -> dict[str, list[Event]]:
+        found: dict[str, list[Event]] = {}
+        for event in self.all_events:
+            kind = _settled_kind(event)
+            found.setdefault(kind, []).append(event)
+        return found
+
+    def events(self, *kinds: str, everywhere: bool = False) -> list[Event]:
+        """The events of these kinds that happen in this file (or anywhere)."""
+        found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
+        return found if everywhere else [event for event in found if event.site.tree is self.tree]
+
+    def by_site(self, *kinds: str) -> Iterator[tuple[Site, list[Event]]]:
+        """The events of these kinds in this file, all contexts of one place together."""
+        groups: dict[tuple[int, int], list[Event]] = {}
+        for event in self.events(*kinds):
+            groups.setdefault(event.site.key, []).append(event)
+        for group in groups.values():
+            yield group[0].site, group
+
+
+def _settled_kind(event: Event) -> str:
+    """An event on a value whose kind only a later use proved."""
+    if event.kind == "method" and isinstance(event.subject, v.Unknown):
+        name = event.data.get("name", "")
+        kind = event.subject.kind
+        if kind in ("optimizer", "scheduler", "scaler") and name in ("step", "zero_grad", "unscale_", "update"):
+            return "zero_grad" if name == "zero_grad" else f"{kind}_{name.strip('_')}"
+    return event.kind
+
+
+def build_model(project: Project, tree: Tree, path: Path, target_torch: str | None = None) -> Model:
+    """Run a source's entries and keep what they record."""
+    project.adopt(path, tree)
+    linker = Linker(project)
+    machine = new_machine(linker)
+    module = linker.run(machine, path, tree)
+    model = Model(tree, machine, module, target_torch)
+    if module.body is not None:
+        model.entries.append(module.body)
+    Entries(machine, model).run()
+    for other in linker.modules.values():
+        if other is not module and other.body is not None:
+            model.entries.append(other.body)
+    return model
+
+
+class Entries:
+    """Which pieces of a source are run, and in which order.
+
+    The module's body and its main guard come first, then functions that nobody names, then what
+    no one reached, users before what they use; last, modules that nobody called are run forward.
+    """
+
+    def __init__(self, machine: Interpreter, model: Model) -> None:
+        self.machine = machine
+        self.model = model
+        self.module = model.module
+        self.steps = 0
+
+    def run(self) -> None:
+        for body in self.module.mains:
+            self._entry("main", body, lambda body=body: self.machine.execute(body), keep=True)  # type: ignore[misc]
+        for function in self._in_order():
+            if id(function.node) not in self.machine.reached and self.steps < _SOURCE_BUDGET:
+                self._run_function(function)
+        self._forward_uncalled()
+
+    def _entry(self, what: str, node: cst.CSTNode, run: object, *, keep: bool = False) -> None:
+        machine = self.machine
+        block = Block()
+        self.model.entries.append(block)
+        mark = len(machine.journal)
+        context = Context(None, "entry", v.Site(self.model.tree, node), what)
+        with machine.fresh(self.module.frame, context, block):
+            machine.run_guarded(run)
+            self.steps += machine.steps
+        if not keep:
+            machine._undo(mark)
+
+    def _in_order(self) -> list[v.Function]:
+        text = self.model.tree.source.text
+        unnamed, named = [], []
+        for function in self.module.functions:
+            if function.name.startswith("__") and function.owner is not None and function.name != "__call__":
+                continue  # run by the object's construction and use
+            (named if text.count(function.name) > 1 else unnamed).append(function)
+        return [*unnamed, *reversed(named)]
+
+    def _run_function(self, function: v.Function) -> None:
+        machine = self.machine
+        function = self._as_decorated(function)
+
+        def run() -> None:
+            target = function
+            arguments = v.Arguments()
+            if function.owner is not None and not function.static:
+                target = function.bound_to(self._receiver(function.owner))
+            if function.name == "forward" and function.owner is not None and target.receiver is not None \
+                    and getattr(target.receiver, "external", None) == "module":
+                machine.forwarded.add(id(target.receiver))
+                machine.forwarding += 1
+                try:
+                    result = machine.follow(target, arguments, function.node, entry=True)
+                finally:
+                    machine.forwarding -= 1
+            else:
+                result = machine.follow(target, arguments, function.node, entry=True)
+            machine.consume(result, function.node, "returned")
+            machine.mark_used(result, "returned")
+
+        self._entry("function", function.node, run)
+
+    def _as_decorated(self, function: v.Function) -> v.Function:
+        """The function as its decorators left it."""
+        names = function.owner.attributes if function.owner is not None else self.module.frame.names
+        bound = names.get(function.name)
+        return bound if isinstance(bound, v.Function) and bound.node is function.node else function
+
+    def _receiver(self, cls: v.Class) -> v.Value:
+        """An object of the class of which nothing is known but what its constructor does."""
+        if cls.generic is None:
+            cls.generic = made_for(self.machine, cls)
+        return cls.generic
+
+    def _forward_uncalled(self) -> None:
+        """Modules and Sequentials that nobody calls are run once, their output taken by somebody unknown."""
+        machine = self.machine
+        for module in [*machine.modules, *machine.containers]:
+            if id(module) in machine.forwarded or self.steps > _SOURCE_BUDGET:
+                continue
+            site = module.site
+            if site is None or not self._is_ours(module):
+                continue
+
+            def run(module: v.Value = module) -> None:
+                arguments = v.Arguments()
+                arguments.positional = [v.Tensor()]
+                if isinstance(module, v.Instance):
+                    method = module.cls.find("forward")
+                    if isinstance(method, v.Function):
+                        machine.forwarded.add(id(module))
+                        machine.forwarding += 1
+                        try:
+                            result = machine.follow(method.bound_to(module), v.Arguments(), method.node, entry=True)
+                        finally:
+                            machine.forwarding -= 1
+                        machine.consume(result, method.node, "returned")
+                        return
+                result = machine.call(module, arguments, site.node)
+                machine.consume(result, site.node, "returned")
+
+            self._entry("uncalled", site.node, run)
+
+    def _is_ours(self, module: v.Value) -> bool:
+        if isinstance(module, v.Instance):
+            return module.cls.module is self.module
+        return isinstance(module, v.External) and module.site is not None and module.site.tree is self.model.tree
+
+
+def made_for(machine: Interpreter, cls: v.Class) -> v.Instance:
+    """An object made with unknown arguments."""
+    from torchlint.semantics.calls import external_kind, initialise
+
+    made = v.Instance(cls, v.Site(cls.module.tree, cls.node))
+    made.external = external_kind(cls)
+    made.is_generic = True
+    cls.generic = made
+    if made.external == "module":
+        machine.modules.append(made)
+    initialise(machine, made, v.Arguments(), cls.node, entry=True)
+    return made

@@ -1,0 +1,636 @@
+"""What the interpreter knows of an expression's value.
+
+A value's kind is proven (by construction, annotation, a known API's return, or a use that only
+that kind has) or it is Unknown. Every Unknown is an object of its own: what is learned of it by
+use must not leak to another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+if TYPE_CHECKING:
+    from torchlint.semantics.recording import Event
+    from torchlint.semantics.scopes import Frame, ModuleModel
+    from torchlint.syntax.tree import Tree
+
+_MOST_OPTIONS = 6  # alternatives that a value keeps before it is widened to Unknown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A node of a file: where something happens."""
+
+    tree: Tree
+    node: cst.CSTNode
+
+    @property
+    def span(self) -> Any:
+        return self.tree.span(self.node)
+
+    @property
+    def path(self) -> str:
+        return self.tree.source.path
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return id(self.tree), id(self.node)
+
+
+class Flow:
+    """Where a tensor-like value came from.
+
+    ``forwards``: outermost module forwards whose graph the value carries; ``detached``: those it
+    came from but whose graph it no longer carries. ``layers``: the layers whose direct, unchanged
+    output it is. ``created``: the factory call that made it on the host and that nothing but cheap
+    operations touched since. ``lowered``: the transfer that brought it (or what it was computed
+    from) from the device to the host. ``loader``: it is (part of) a batch of this loader.
+    """
+
+    __slots__ = ("forwards", "detached", "layers", "created", "lowered", "loader", "steps")
+
+    def __init__(
+        self,
+        forwards: frozenset[Event] = frozenset(),
+        detached: frozenset[Event] = frozenset(),
+        layers: tuple[Any, ...] = (),
+        created: Event | None = None,
+        lowered: Event | None = None,
+        loader: Value | None = None,
+        steps: tuple[Site, ...] = (),
+    ) -> None:
+        self.forwards = forwards
+        self.detached = detached
+        self.layers = layers
+        self.created = created
+        self.lowered = lowered
+        self.loader = loader
+        self.steps = steps  # host operations since ``lowered`` or ``created``
+
+    def changed(self, **new: Any) -> Flow:
+        copy = Flow(self.forwards, self.detached, self.layers, self.created, self.lowered, self.loader, self.steps)
+        for name, value in new.items():
+            setattr(copy, name, value)
+        return copy
+
+    def without_graph(self) -> Flow:
+        if not self.forwards:
+            return self
+        return self.changed(forwards=frozenset(), detached=self.forwards | self.detached)
+
+
+NO_FLOW = Flow()
+
+
+def merge_flows(flows: Iterable[Flow]) -> Flow:
+    """The flow of a value computed from several: graphs add up, identities are lost."""
+    forwards: frozenset[Event] = frozenset()
+    detached: frozenset[Event] = frozenset()
+    lowered = loader = None
+    steps: tuple[Site, ...] = ()
+    for flow in flows:
+        if flow is NO_FLOW:
+            continue
+        forwards |= flow.forwards
+        detached |= flow.detached
+        if flow.lowered is not None:
+            lowered, steps = flow.lowered, flow.steps
+        loader = loader or flow.loader
+    if not forwards and not detached and lowered is None and loader is None:
+        return NO_FLOW
+    return Flow(forwards, detached, (), None, lowered, loader, steps)
+
+
+class Value:
+    """The common base; ``flow`` is where the value came from."""
+
+    __slots__ = ("flow",)
+    kind = "unknown"
+
+    def __init__(self, flow: Flow = NO_FLOW) -> None:
+        self.flow = flow
+
+    def options(self) -> tuple[Value, ...]:
+        """The alternatives of which the value is one; itself where it is no union."""
+        return (self,)
+
+
+class Unknown(Value):
+    """A value of unknown kind, with its identity.
+
+    ``guess`` is what it would be if callers left the default (a parameter nobody is seen to
+    pass): good for a value, never for ruling out a branch. ``uses`` are the methods called and
+    attributes read on it. ``generic``: a parameter of an entry that no real caller reached.
+    """
+
+    __slots__ = ("name", "guess", "uses", "attributes", "generic", "base", "device", "proved", "elements", "cut", "member")
+
+    def __init__(self, name: str = "", flow: Flow = NO_FLOW, *, guess: Value | None = None, generic: bool = False,
+                 base: Value | None = None, device: str | None = None) -> None:
+        self.flow = flow
+        self.name = name
+        self.guess = guess
+        self.uses: set[str] = set()
+        self.attributes: dict[str, Value] = {}
+        self.generic = generic
+        self.base = base
+        self.device = device
+        self.proved: str | None = None
+        self.elements: Value | None = None
+        self.cut = False
+        self.member: str | None = None  # the attribute of ``base`` that this is
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.proved or proven_by_use(self.uses) or "unknown"
+
+    def __repr__(self) -> str:
+        return f"Unknown({self.name})"
+
+
+_MODULE_ONLY = frozenset({
+    "named_modules", "register_forward_hook", "load_state_dict+parameters", "register_buffer", "requires_grad_+eval",
+    "train", "eval", "named_children", "named_parameters",
+})
+
+
+def proven_by_use(uses: set[str]) -> str | None:
+    """The kind that only a value with these uses can have, or None.
+
+    ``zero_grad`` and ``step`` alone could be an engine's; ``param_groups`` is an optimizer's.
+    """
+    if "param_groups" in uses and ("zero_grad" in uses or "step" in uses):
+        return "optimizer"
+    if "()" in uses and ("eval()" in uses or "train()" in uses):
+        return "module"
+    if "eval()" in uses and ("parameters" in uses or "state_dict" in uses or "load_state_dict" in uses):
+        return "module"
+    if "unscale_" in uses or ("scale" in uses and "step" in uses and "update" in uses):
+        return "scaler"
+    if "get_last_lr" in uses and "step" in uses:
+        return "scheduler"
+    if "backward" in uses:
+        return "tensor"
+    return None
+
+
+class Const(Value):
+    """A Python constant."""
+
+    __slots__ = ("value", "site")
+    kind = "constant"
+
+    def __init__(self, value: Any, site: Site | None = None) -> None:
+        self.flow = NO_FLOW
+        self.value = value
+        self.site = site
+
+    def __repr__(self) -> str:
+        return f"Const({self.value!r})"
+
+
+class Number(Value):
+    """A Python or numpy number whose value is unknown."""
+
+    __slots__ = ()
+    kind = "number"
+
+
+class Text(Value):
+    """A string whose value is unknown."""
+
+    __slots__ = ()
+    kind = "string"
+
+
+class Symbol(Value):
+    """A module, class, function or constant of a library, by its canonical qualified name."""
+
+    __slots__ = ("name",)
+    kind = "symbol"
+
+    def __init__(self, name: str) -> None:
+        self.flow = NO_FLOW
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Symbol({self.name})"
+
+
+class Device(Value):
+    """A torch device: ``cpu``, ``cuda`` (any accelerator) or ``cuda?`` (where there is one)."""
+
+    __slots__ = ("where", "of")
+    kind = "device"
+
+    def __init__(self, where: str, of: Value | None = None) -> None:
+        self.flow = NO_FLOW
+        self.where = where
+        self.of = of
+
+
+class Tensor(Value):
+    """A torch tensor. ``device`` as in Device or None; ``index`` an integral result without gradient."""
+
+    __slots__ = ("device", "dtype", "leaf", "index", "attributes", "parameter")
+    kind = "tensor"
+
+    def __init__(self, flow: Flow = NO_FLOW, device: str | None = None, dtype: str | None = None, *,
+                 index: bool = False, parameter: Value | None = None) -> None:
+        self.flow = flow
+        self.device = device
+        self.dtype = dtype
+        self.index = index
+        self.leaf = False
+        self.parameter = parameter  # the module whose parameter this is
+        self.attributes: dict[str, Value] | None = None
+
+
+class Array(Value):
+    """A numpy array. ``fresh``: nobody else holds it or its memory. ``numeric``: torch knows its dtype."""
+
+    __slots__ = ("dtype", "fresh", "readonly", "owner", "site", "shape_known", "held")
+    kind = "ndarray"
+
+    def __init__(self, flow: Flow = NO_FLOW, dtype: str | None = None, *, fresh: bool = False,
+                 readonly: bool = False, site: Site | None = None, owner: Array | None = None) -> None:
+        self.flow = flow
+        self.dtype = dtype
+        self.fresh = fresh
+        self.readonly = readonly
+        self.site = site
+        self.owner = owner  # the array whose memory this one shares
+        self.held = False  # a name, attribute or container has held it
+
+
+class Choice(Value):
+    """Part of a list: one of several runs of elements, by the branch that was taken."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, runs: tuple[tuple[Value, ...], ...]) -> None:
+        self.flow = NO_FLOW
+        self.runs = runs
+
+
+class Sequence(Value):
+    """A list, tuple or set. ``rest``: further elements of unknown number, all like this one."""
+
+    __slots__ = ("items", "rest", "type", "site", "generator", "touched")
+    kind = "list"
+
+    def __init__(self, items: Iterable[Value] = (), type: str = "list", rest: Value | None = None,
+                 site: Site | None = None, flow: Flow = NO_FLOW) -> None:
+        self.flow = flow
+        self.items: list[Value] = list(items)
+        self.type = type
+        self.rest = rest
+        self.site = site
+        self.generator = False
+        self.touched = 0  # how often it was changed in place
+
+    @property
+    def exact(self) -> bool:
+        return self.rest is None and not any(isinstance(i, Choice) for i in self.items)
+
+    def elements(self) -> Iterator[Value]:
+        """Every value that may be an element."""
+        for item in self.items:
+            if isinstance(item, Choice):
+                for run in item.runs:
+                    yield from Sequence(run).elements()
+            else:
+                yield item
+        if self.rest is not None:
+            yield self.rest
+
+
+class Mapping(Value):
+    """A dict. ``open``: it may hold keys that nobody saw."""
+
+    __slots__ = ("items", "open", "rest", "site")
+    kind = "dict"
+
+    def __init__(self, items: dict[Any, Value] | None = None, open: bool = False, rest: Value | None = None,
+                 site: Site | None = None) -> None:
+        self.flow = NO_FLOW
+        self.items = items or {}
+        self.open = open
+        self.rest = rest
+        self.site = site
+
+
+class Function(Value):
+    """A function, method or lambda of the project. ``grad``: the grad mode a decorator sets."""
+
+    __slots__ = ("node", "module", "frame", "owner", "receiver", "grad", "decorated", "defaults", "name", "static",
+                 "is_property", "partial", "opaque")
+    kind = "function"
+
+    def __init__(self, node: cst.FunctionDef | cst.Lambda, module: ModuleModel, frame: Frame | None,
+                 owner: Class | None = None) -> None:
+        self.flow = NO_FLOW
+        self.node = node
+        self.module = module
+        self.frame = frame
+        self.owner = owner
+        self.receiver: Value | None = None
+        self.grad: bool | None = None
+        self.decorated = False
+        self.defaults: dict[str, Value] = {}
+        self.name = node.name.value if isinstance(node, cst.FunctionDef) else "<lambda>"
+        self.static = False
+        self.is_property = False
+        self.partial: tuple[list[Value], dict[str, Value]] | None = None
+        self.opaque = False  # under a decorator that nobody knows
+
+    def copy(self) -> Function:
+        new = Function(self.node, self.module, self.frame, self.owner)
+        for name in ("receiver", "grad", "decorated", "defaults", "static", "is_property", "partial", "opaque"):
+            setattr(new, name, getattr(self, name))
+        return new
+
+    def bound_to(self, receiver: Value) -> Function:
+        new = self.copy()
+        new.receiver = receiver
+        return new
+
+    @property
+    def site(self) -> Site:
+        return Site(self.module.tree, self.node)
+
+    def __repr__(self) -> str:
+        return f"Function({self.name})"
+
+
+class Class(Value):
+    """A class of the project: its bases in order and what its body binds."""
+
+    __slots__ = ("node", "module", "name", "bases", "attributes", "_mro", "generic", "widened", "made", "frame")
+    kind = "class"
+
+    def __init__(self, node: cst.ClassDef, module: ModuleModel, bases: list[Value]) -> None:
+        self.flow = NO_FLOW
+        self.node = node
+        self.module = module
+        self.name = node.name.value
+        self.bases = bases
+        self.attributes: dict[str, Value] = {}
+        self._mro: list[Value] | None = None
+        self.generic: Instance | None = None
+        self.made: dict[Any, Instance] = {}
+        self.frame: Frame | None = None
+
+    def mro(self) -> list[Value]:
+        """Project classes and Symbols, depth first, each once (near enough to C3 for real code)."""
+        if self._mro is None:
+            order: list[Value] = [self]
+            self._mro = order
+            for base in self.bases:
+                for b in base.options():
+                    for each in b.mro() if isinstance(b, Class) else [b]:
+                        if each not in order:
+                            order.append(each)
+        return self._mro
+
+    def find(self, name: str, after: Class | None = None) -> Value | None:
+        """The class attribute of that name, looked up along the bases (behind ``after``)."""
+        order = self.mro()
+        start = order.index(after) + 1 if after in order else 0
+        for cls in order[start:]:
+            if isinstance(cls, Class) and name in cls.attributes:
+                return cls.attributes[name]
+        return None
+
+    @property
+    def external_bases(self) -> list[str]:
+        return [b.name for b in self.mro() if isinstance(b, Symbol)]
+
+    @property
+    def unknown_bases(self) -> bool:
+        return any(isinstance(b, Unknown) for b in self.mro())
+
+    def __repr__(self) -> str:
+        return f"Class({self.name})"
+
+
+class Instance(Value):
+    """An object of a project's class."""
+
+    __slots__ = ("cls", "attributes", "site", "external", "summaries", "state", "layers", "children", "is_generic")
+    kind = "instance"
+
+    def __init__(self, cls: Class, site: Site | None = None) -> None:
+        self.flow = NO_FLOW
+        self.cls = cls
+        self.attributes: dict[str, Value] = {}
+        self.site = site
+        self.external: str | None = None  # the library class it is a kind of
+        self.summaries: dict[Any, Any] = {}
+        self.state: dict[str, Any] = {}  # device, training, frozen: facts of a module
+        self.children: list[Value] = []  # submodules registered by a call
+        self.is_generic = False
+
+    def __repr__(self) -> str:
+        return f"Instance({self.cls.name})"
+
+
+class Arguments:
+    """What a call passed: positional and keyword values with their nodes."""
+
+    __slots__ = ("node", "positional", "keywords", "stars", "double_stars", "nodes")
+
+    def __init__(self, node: cst.Call | None = None) -> None:
+        self.node = node
+        self.positional: list[Value] = []
+        self.keywords: dict[str, Value] = {}
+        self.stars = False  # *args of unknown length
+        self.double_stars = False  # **kwargs that may hold anything
+        self.nodes: dict[str | int, cst.Arg] = {}
+
+    def get(self, name: str, index: int | None = None) -> Value | None:
+        """The argument of that name or position; None where it is not passed (as far as is seen)."""
+        if name in self.keywords:
+            return self.keywords[name]
+        if index is not None and index < len(self.positional):
+            return self.positional[index]
+        return None
+
+    def may_hold(self, name: str, index: int | None = None) -> bool:
+        """Whether the argument is passed, or may be within ``*args`` or ``**kwargs``."""
+        return self.get(name, index) is not None or self.double_stars or (self.stars and index is not None)
+
+    def all(self) -> Iterator[Value]:
+        yield from self.positional
+        yield from self.keywords.values()
+
+
+class External(Value):
+    """An object of a library's class: a layer, an optimizer, a loader, a scaler, ..."""
+
+    __slots__ = ("name", "kind", "arguments", "site", "attributes", "consumers", "state", "items", "escaped",
+                 "bias_uses", "uses")
+
+    def __init__(self, name: str, kind: str, arguments: Arguments | None = None, site: Site | None = None) -> None:
+        self.flow = NO_FLOW
+        self.name = name
+        self.kind = kind
+        self.arguments = arguments or Arguments()
+        self.site = site
+        self.attributes: dict[str, Value] = {}
+        self.consumers: list[Consumer] = []
+        self.state: dict[str, Any] = {}
+        self.items: Value | None = None  # a container's elements
+        self.escaped = False
+        self.bias_uses: list[Site] = []
+        self.uses: set[str] = set()
+
+    def argument(self, name: str, index: int | None = None) -> Value | None:
+        return self.arguments.get(name, index)
+
+    def __repr__(self) -> str:
+        return f"External({self.name})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Consumer:
+    """Who takes a layer's direct output: another layer, or an operation (``layer`` None)."""
+
+    site: Site
+    layer: Value | None = None
+    how: str = "operation"
+
+
+class Parameters(Value):
+    """``module.parameters()`` and its relatives: an iterable over a module's parameters or submodules."""
+
+    __slots__ = ("module", "what", "filtered")
+    kind = "parameters"
+
+    def __init__(self, module: Value, what: str = "parameters") -> None:
+        self.flow = NO_FLOW
+        self.module = module
+        self.what = what
+        self.filtered = False
+
+
+class Union(Value):
+    """One of several values."""
+
+    __slots__ = ("_options",)
+
+    def __init__(self, options: tuple[Value, ...]) -> None:
+        self.flow = merge_flows(o.flow for o in options)
+        self._options = options
+
+    def options(self) -> tuple[Value, ...]:
+        return self._options
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        kinds = {o.kind for o in self._options if not (isinstance(o, Const) and o.value is None)}
+        return kinds.pop() if len(kinds) == 1 else "unknown"
+
+    def __repr__(self) -> str:
+        return f"Union{self._options}"
+
+
+class Bound(Value):
+    """A method of a library's object, not yet called."""
+
+    __slots__ = ("receiver", "name")
+    kind = "method"
+
+    def __init__(self, receiver: Value, name: str) -> None:
+        self.flow = NO_FLOW
+        self.receiver = receiver
+        self.name = name
+
+
+class Super(Value):
+    """``super()`` inside a method."""
+
+    __slots__ = ("receiver", "after")
+
+    def __init__(self, receiver: Value, after: Class) -> None:
+        self.flow = NO_FLOW
+        self.receiver = receiver
+        self.after = after
+
+
+NONE = Const(None)
+
+
+def same(a: Value, b: Value) -> bool:
+    """Whether two values need not be kept apart."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Const) and isinstance(b, Const):
+        return type(a.value) is type(b.value) and bool(a.value == b.value)
+    if isinstance(a, Symbol) and isinstance(b, Symbol):
+        return a.name == b.name
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.flow is b.flow and a.device == b.device and a.dtype == b.dtype and a.parameter is b.parameter
+    if isinstance(a, Device) and isinstance(b, Device):
+        return a.where == b.where
+    if isinstance(a, Function) and isinstance(b, Function):
+        return a.node is b.node and a.receiver is b.receiver and a.grad == b.grad
+    return isinstance(a, Number | Text)
+
+
+def join(*values: Value) -> Value:
+    """The value that is any one of these."""
+    options: list[Value] = []
+    for value in values:
+        for option in value.options():
+            if not any(same(option, o) for o in options):
+                options.append(option)
+    if len(options) == 1:
+        return options[0]
+    tuples = [o for o in options if isinstance(o, Sequence)]
+    if len(tuples) == len(options) == 2:
+        joined = join_sequences(tuples[0], tuples[1])
+        if joined is not None:
+            return joined
+    if len(options) > _MOST_OPTIONS:
+        if all(isinstance(o, Const | Number) for o in options):
+            return Number()
+        if all(isinstance(o, Tensor) for o in options):
+            devices = {o.device for o in options if isinstance(o, Tensor)}
+            return Tensor(merge_flows(o.flow for o in options), devices.pop() if len(devices) == 1 else None)
+        known = [o for o in options if not isinstance(o, Unknown | Const)][:_MOST_OPTIONS]
+        rest = Unknown("join", merge_flows(o.flow for o in options))
+        return Union((*known[: _MOST_OPTIONS - 1], rest))
+    return Union(tuple(options))
+
+
+def join_sequences(a: Sequence, b: Sequence) -> Value | None:
+    """Two lists that share a beginning become one list with a choice of endings."""
+    if a.type != b.type or a.rest is not None or b.rest is not None:
+        return None
+    if a.type != "list":
+        if len(a.items) == len(b.items):
+            return Sequence([join(x, y) for x, y in zip(a.items, b.items, strict=True)], a.type)
+        return None
+    items = join_runs(a.items, b.items)
+    return Sequence(items, a.type, site=a.site)
+
+
+def join_runs(a: list[Value], b: list[Value]) -> list[Value]:
+    """The common beginning, then a Choice of the two remainders, then the common end."""
+    start = 0
+    while start < len(a) and start < len(b) and same(a[start], b[start]):
+        start += 1
+    end = 0
+    while end < len(a) - start and end < len(b) - start and same(a[-1 - end], b[-1 - end]):
+        end += 1
+    left, right = a[start:len(a) - end], b[start:len(b) - end]
+    if not left and not right:
+        return list(a)
+    return [*a[:start], Choice((tuple(left), tuple(right))), *a[len(a) - end:]]
