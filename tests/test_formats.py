@@ -176,6 +176,16 @@ def test_sarif_is_valid_and_says_everything() -> None:
     assert len(invocation["toolExecutionNotifications"]) == 3
 
 
+def test_sarif_describes_the_rules_that_were_found() -> None:
+    found = report(CONV)
+    known = dataclasses.replace(found.findings[0], code="TL001", rule="unused-ignore")
+    run = sarif_run(dataclasses.replace(found, findings=(known, found.findings[0])))
+    conv, unused = run["tool"]["driver"]["rules"]
+    assert (conv["id"], unused["id"]) == ("TL101", "TL001")
+    assert unused["help"]["markdown"].startswith("# unused-ignore (TL001)\n")
+    assert [result["ruleIndex"] for result in run["results"]] == [1, 0]
+
+
 def test_sarif_of_other_runs_is_valid() -> None:
     assert sarif_run(Report())["results"] == []
     (result,) = sarif_run(report(CONV, path="a b%/漢.ipynb", cell=2, fix=Applicability.SAFE))["results"]

@@ -11,6 +11,7 @@ from torchlint import __version__
 from torchlint.findings import Applicability, Diagnostic, Finding, Fix, Position, Severity, Span
 from torchlint.reporting.fingerprint import fingerprints
 from torchlint.reporting.report import Report, Write
+from torchlint.rules.docs import as_markdown, as_text, sections
 from torchlint.rules.registry import rule_by_name
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -55,7 +56,8 @@ def _rule(slug: str, report: Report) -> dict[str, Any]:
         return described
     return described | {
         "shortDescription": {"text": rule.summary},
-        "fullDescription": {"text": rule.docs},
+        "fullDescription": {"text": sections(rule).get("What it does") or rule.summary},
+        "help": {"text": as_text(rule), "markdown": as_markdown(rule)},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": {"tags": [rule.family]},
     }

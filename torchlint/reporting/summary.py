@@ -54,4 +54,5 @@ def _fixable(report: Report) -> Iterator[str]:
         more = f", `--unsafe-fixes` {unsafe} more" if unsafe else ""
         yield f"`torchlint fix{flag}` can fix {safe}{more}."
     elif unsafe:
-        yield f"`torchlint fix --unsafe-fixes` can fix {unsafe}."
+        more = " more" if report.applied else ""
+        yield f"`torchlint fix --unsafe-fixes` can fix {unsafe}{more}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from typing import IO
 
@@ -18,4 +17,10 @@ def display(stream: IO[str], environ: Mapping[str, str]) -> Display:
     watched = stream.isatty()
     able = watched and environ.get("TERM") != "dumb"
     colour = not environ.get("NO_COLOR") and (able or bool(environ.get("FORCE_COLOR")))
-    return Display(colour=colour, width=shutil.get_terminal_size().columns if watched else None)
+    return Display(colour=colour, width=_columns() if watched else None)
+
+
+def _columns() -> int:
+    import shutil  # a pipe needs none of it
+
+    return shutil.get_terminal_size().columns
