@@ -9,9 +9,10 @@ import pytest
 from tests import throwaway
 from torchlint.checking import Checker, Task
 from torchlint.config import KEYS, ConfigError, Configuration, Settings, config_in, find_config, load, parse_version
+from torchlint.engine import selection_for
 from torchlint.findings import Applicability, Edit, Finding, Fix, Position, Severity, Span
 from torchlint.requirements import lowest_allowed, required_torch
-from torchlint.selection import check_selectors, needs_rules, selection_of
+from torchlint.selection import needs_rules, selection_of
 
 
 @pytest.fixture(autouse=True)
@@ -130,8 +131,7 @@ def test_selectors_and_options_that_do_not_exist_are_errors(tmp_path: Path, text
     settings = load(write(tmp_path / "torchlint.toml", text))
     assert needs_rules(settings)
     with pytest.raises(ConfigError) as error:
-        check_selectors(settings)
-        selection_of(settings)
+        selection_for(settings)
     assert str(settings.file) in str(error.value)
     assert said in str(error.value)
 
@@ -174,7 +174,9 @@ def test_a_given_file_and_isolation(tmp_path: Path) -> None:
 
 
 def test_the_command_line_replaces_or_extends(tmp_path: Path) -> None:
-    write(tmp_path / "torchlint.toml", 'select = ["TL901"]\nextend-select = ["TL903"]\nignore = ["TL902"]\npreview = true')
+    write(
+        tmp_path / "torchlint.toml", 'select = ["TL901"]\nextend-select = ["TL903"]\nignore = ["TL902"]\npreview = true'
+    )
     extended = Configuration({"extend_select": ("TL904",), "ignore": ("TL905",)}, working_folder=tmp_path)
     settings = extended.for_folder(tmp_path)
     assert (settings.extend_select, settings.ignore) == (("TL903", "TL904"), ("TL902", "TL905"))

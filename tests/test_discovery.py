@@ -38,7 +38,9 @@ def test_nothing_is_found_twice(tmp_path: Path) -> None:
 
 
 def test_the_default_folders_are_skipped_at_any_depth(tmp_path: Path) -> None:
-    plant(tmp_path, "a.py", ".venv/lib/a.py", "x/node_modules/a.py", "x/build/a.py", "site-packages/t/a.py", "buildx/a.py")
+    plant(
+        tmp_path, "a.py", ".venv/lib/a.py", "x/node_modules/a.py", "x/build/a.py", "site-packages/t/a.py", "buildx/a.py"
+    )
     assert found(tmp_path) == ["a.py", "buildx/a.py"]
 
 

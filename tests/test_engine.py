@@ -58,11 +58,14 @@ def said(found: list[FileResult]) -> dict[str, str]:
 def many(count: int = 40) -> dict[str, str]:
     chance = random.Random(0)
     return {
-        f"{chance.choice('abc')}/{n:02}.py": "\n".join(chance.choices(["bad", "plain", "good"], k=n)) for n in range(count)
+        f"{chance.choice('abc')}/{n:02}.py": "\n".join(chance.choices(["bad", "plain", "good"], k=n))
+        for n in range(count)
     }
 
 
-def test_a_file_without_torch_or_a_trigger_is_never_read_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_torch_or_a_trigger_is_never_read_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.py").write_text("bad syntax here (", encoding="utf-8")
     (tmp_path / "b.py").write_text("import torch\nno trigger (", encoding="utf-8")
     (tmp_path / "c.py").write_text("import torch\nbad", encoding="utf-8")
@@ -250,7 +253,8 @@ def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
 def test_batches_hold_every_task_once_heaviest_first_and_folders_together() -> None:
     chance = random.Random(3)
     tasks = [
-        Task(Path(f"{chance.choice('abcde')}/{n}.py"), f"{n}", 0, Path(), None, chance.randrange(1, 1000)) for n in range(200)
+        Task(Path(f"{chance.choice('abcde')}/{n}.py"), f"{n}", 0, Path(), None, chance.randrange(1, 1000))
+        for n in range(200)
     ]
     made = workers.batches(tasks, 4)
     assert sorted(index for batch in made for index in batch) == list(range(200))

@@ -204,11 +204,17 @@ def add_ignores(code: str, name: str = "a.py") -> str:
         ("bad()", "bad()  # torchlint: ignore[first-rule]"),
         ("bad(plain, bad)\n", "bad(plain, bad)  # torchlint: ignore[first-rule, third-rule]\n"),
         ("bad()   # why\n", "bad()   # why  # torchlint: ignore[first-rule]\n"),
-        ("bad(plain)  # torchlint: ignore[first-rule] x\n", "bad(plain)  # torchlint: ignore[first-rule, third-rule] x\n"),
+        (
+            "bad(plain)  # torchlint: ignore[first-rule] x\n",
+            "bad(plain)  # torchlint: ignore[first-rule, third-rule] x\n",
+        ),
         ("bad()\t\r\nx()\r\n", "bad()  # torchlint: ignore[first-rule]\r\nx()\r\n"),
         ('bad("""\nx\n""")\n', 'bad("""\nx\n""")  # torchlint: ignore[first-rule]\n'),
         ("x = bad + \\\n    1\n", "x = bad + \\\n    1  # torchlint: ignore[first-rule]\n"),
-        ("if bad:\n    plain()\n", "if bad:  # torchlint: ignore[first-rule]\n    plain()  # torchlint: ignore[third-rule]\n"),
+        (
+            "if bad:\n    plain()\n",
+            "if bad:  # torchlint: ignore[first-rule]\n    plain()  # torchlint: ignore[third-rule]\n",
+        ),
         ("good()\n", "good()\n"),
     ],
 )

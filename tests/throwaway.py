@@ -115,9 +115,9 @@ def installed(rules: tuple[Rule, ...] = RULES) -> Iterator[None]:
     """The throwaway rules, and ``unused-ignore``, in place of all others."""
     every = tuple(sorted((*SUPPRESSION, *rules), key=lambda rule: rule.code))
     with (
-        mock.patch.object(registry, "all_rules", lambda: every),
+        mock.patch.object(registry, "all_rules", return_value=every),
         mock.patch.object(Checker, "_model", model_of),
-        mock.patch("torchlint.engine._preload", lambda: None),
+        mock.patch("torchlint.engine._preload"),
     ):
         yield
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,7 +126,7 @@ def settings_from(table: Mapping[str, Any], path: Path) -> Settings:
 
 def overridden(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
     """The settings with what the command line says instead; lists that extend are joined."""
-    joined = {
+    joined: dict[str, Any] = {
         name: (*getattr(settings, name), *value) if name in _JOINED else value
         for name, value in overrides.items()
         if value is not None
@@ -179,15 +180,20 @@ class Configuration:
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10
-        import tomli as tomllib
     data = path.read_bytes()
     try:
-        return tomllib.loads(data.decode("utf-8-sig"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        return parse_toml(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """A TOML text as a table; ValueError where it is none."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text)
 
 
 def _own_table(path: Path, table: dict[str, Any]) -> Mapping[str, Any] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchlint.config import TorchVersion
+from torchlint.config import TorchVersion, parse_toml
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -172,12 +172,8 @@ def _from_mapping(dependencies: dict[str, Any]) -> list[str]:
 
 def _toml(text: str) -> dict[str, Any]:
     try:
-        import tomllib
-    except ImportError:  # Python 3.10
-        import tomli as tomllib
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
+        return parse_toml(text)
+    except (ValueError, RecursionError):
         return {}  # somebody else's file: the version stays unknown
 
 

@@ -238,7 +238,7 @@ def _comments_by_line(text: str) -> Iterator[tuple[int, str, bool]]:
         yield match.start(2), match[2], not match[1].strip()
 
 
-def _exactly(code: str) -> tuple[object, ...]:
+def _exactly(code: str) -> tuple[Rule, ...]:
     rule = rule_by_name(code)
     return (rule,) if rule is not None and rule.code == code.upper() else ()
 

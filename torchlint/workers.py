@@ -49,7 +49,8 @@ def batches(tasks: Sequence[Task], jobs: int) -> list[list[int]]:
     order = sorted(range(len(tasks)), key=lambda i: (tasks[i].root, tasks[i].path.parent, -tasks[i].size, i))
     made: list[tuple[int, list[int]]] = []
     for _, group in itertools.groupby(order, key=lambda i: (tasks[i].root, tasks[i].path.parent)):
-        weight, batch = 0, []
+        weight = 0
+        batch: list[int] = []
         for index in group:
             if batch and weight + tasks[index].size > limit:
                 made.append((weight, batch))

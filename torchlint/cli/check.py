@@ -25,7 +25,7 @@ STDIN = "-"
 @click.option("--fix", is_flag=True, help="Apply the fixes that are safe, and report what is left.")
 @click.option("--add-ignore", is_flag=True, help="Silence what is found with comments in the files.")
 @click.pass_context
-def check(ctx: click.Context, **given: Any) -> None:
+def check(ctx: click.Context, /, **given: Any) -> None:
     """Report the mistakes in files, folders and notebooks (by default below the current folder).
 
     `-` reads from standard input.
@@ -36,7 +36,7 @@ def check(ctx: click.Context, **given: Any) -> None:
 @click.command()
 @shared
 @click.pass_context
-def fix(ctx: click.Context, **given: Any) -> None:
+def fix(ctx: click.Context, /, **given: Any) -> None:
     """Apply the fixes that are safe, and report what is left; `--unsafe-fixes` applies the others too."""
     ctx.exit(_execute({**given, "fix": True}))
 
@@ -65,13 +65,16 @@ def _from_files(request: Request, settings: Settings) -> int:
     found = discovery.discover(request.paths, request.configuration)
     if not found.targets and not found.problems:
         output.warn(f"no Python files or notebooks under {', '.join(request.paths)}")
+    mode = _mode(request, settings)
     with Bar() as bar:
-        done = engine.run(found.targets, _mode(request, settings), jobs=request.jobs, on_done=bar.update)
+        done = engine.run(found.targets, mode, jobs=request.jobs, on_done=bar.update)
     results = done.results
     if request.diff:
         _write_diff(results, sys.stdout)
-    else:
-        results = engine.write_all(results)
+    elif done.rewrites:
+        from torchlint.saving import save
+
+        results = save(results, found.targets, mode)
     return _report(request, settings, results, found.problems, len(found.targets), sys.stdout)
 
 
@@ -96,7 +99,10 @@ def _from_stdin(request: Request, settings: Settings) -> int:
 
 def _write_diff(results: list[FileResult], stream: IO[str]) -> None:
     for result in results:
-        click.echo("".join(rewrite.diff() for rewrite in result.rewrites), file=stream, nl=False)
+        if result.rewrites:
+            from torchlint.saving import diff
+
+            click.echo(diff(result.rewrites), file=stream, nl=False)
 
 
 def _report(
@@ -111,7 +117,7 @@ def _report(
     report = engine.report_of(results, problems, files, display)
     output.write_diagnostics(report.diagnostics)
     if request.diff:
-        output.summarise_diff(report)
+        output.write_diff_summary(report)
     else:
         chosen = request.output_format or settings.output_format or "full"
         output.write_report(report, chosen, statistics=request.statistics, file=request.output_file, stream=stream)

@@ -15,7 +15,7 @@ from torchlint.reporting import FORMATS
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class _Names(click.ParamType):
+class _Names(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases only
     """Names separated by commas."""
 
     name = "names"
@@ -24,7 +24,7 @@ class _Names(click.ParamType):
         return value if isinstance(value, tuple) else tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-class _Version(click.ParamType):
+class _Version(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases only
     """A release of torch."""
 
     name = "version"

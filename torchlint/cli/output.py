@@ -13,6 +13,7 @@ import click
 
 from torchlint.findings import Diagnostic
 from torchlint.reporting import Display, Report, display, renderer
+from torchlint.reporting.text import plural
 
 
 def prepare_streams() -> None:
@@ -41,6 +42,13 @@ def display_for(stream: IO[str], *, unsafe_fixes: bool, show_fixes: bool) -> Dis
     """How to write for whoever reads the stream."""
     shown = display(stream, os.environ)
     return dataclasses.replace(shown, unsafe_fixes=unsafe_fixes, show_fixes=show_fixes)
+
+
+def write_diff_summary(report: Report) -> None:
+    """How much ``--diff`` would fix, on stderr, beside the patch on stdout."""
+    fixes = sum(applied.count for applied in report.applied)
+    files = len({applied.path for applied in report.applied})
+    click.echo(f"Would fix {plural(fixes, 'problem')} in {plural(files, 'file')}.", err=True)
 
 
 def write_report(report: Report, format: str, *, statistics: bool, file: str | None, stream: IO[str]) -> None:

@@ -1,0 +1,83 @@
+"""Puts what a run rewrote on disk: the files of one result all or not at all, and never over somebody else's change."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from torchlint import engine
+from torchlint.checking import FileResult, Mode, Rewrite
+from torchlint.discovery import Target
+from torchlint.findings import Diagnostic
+from torchlint.fixing import FileChanged, unified_diff, write_atomically
+from torchlint.syntax.source import source_from_bytes
+
+_ROUNDS = 3
+"""How often a file is fixed anew because it changed meanwhile (a fix in another file, an editor)."""
+
+
+def save(results: Sequence[FileResult], targets: Sequence[Target], mode: Mode) -> list[FileResult]:
+    """Write the rewrites of the results; what is returned says what came of each file in the end.
+
+    A file that changed since it was read is fixed anew from what it holds now. Where writing
+    fails, the file is as it was, and its findings are reported with a ``fix-failed``.
+    """
+    by_shown = {target.shown: target for target in targets}
+    saved = {result.path: result for result in results}
+    waiting = [result for result in results if result.rewrites]
+    for _ in range(_ROUNDS):
+        changed = []
+        for result in waiting:
+            error = _written(result.rewrites)
+            if isinstance(error, FileChanged):
+                changed.append(by_shown[result.path])
+            elif error is not None:
+                saved[result.path] = _unfixed(by_shown[result.path], str(error))
+        if not changed:
+            return sorted(saved.values(), key=lambda result: result.path)
+        again = engine.run(changed, mode).results
+        saved.update({target.shown: FileResult(target.shown) for target in changed})
+        saved.update({result.path: result for result in again})
+        waiting = [result for result in again if result.rewrites]
+    for result in waiting:
+        saved[result.path] = _unfixed(by_shown[result.path], "it keeps changing while it is fixed")
+    return sorted(saved.values(), key=lambda result: result.path)
+
+
+def diff(rewrites: Iterable[Rewrite]) -> str:
+    """What the rewrites would change, as a patch."""
+    pieces = []
+    for rewrite in rewrites:
+        before, after = (source_from_bytes(data, rewrite.shown) for data in (rewrite.before, rewrite.after))
+        pieces.append(unified_diff(before, after.text))
+    return "".join(pieces)
+
+
+def _written(rewrites: Sequence[Rewrite]) -> Exception | None:
+    """Write all files; what went wrong, or None."""
+    try:
+        _write(rewrites)
+    except FileChanged as changed:
+        return changed
+    except OSError as error:
+        return error
+    return None
+
+
+def _write(rewrites: Sequence[Rewrite]) -> None:
+    done: list[Rewrite] = []
+    try:
+        for rewrite in rewrites:
+            write_atomically(rewrite.path, rewrite.after, rewrite.before)
+            done.append(rewrite)
+    except BaseException:
+        for rewrite in done:
+            write_atomically(rewrite.path, rewrite.before, rewrite.after)
+        raise
+
+
+def _unfixed(target: Target, message: str) -> FileResult:
+    failed = Diagnostic("fix-failed", target.shown, f"{message}; the file is as it was")
+    found = engine.run([target]).results
+    result = found[0] if found else FileResult(target.shown)
+    return dataclasses.replace(result, diagnostics=(*result.diagnostics, failed))
