@@ -151,8 +151,8 @@ LINES = st.lists(st.text(st.sampled_from("ab \t漢e\u0301\x1b\u200b🙂("), max_
 def test_any_frame_fits_and_has_a_mark(lines: list[str], random: Random, width: int) -> None:
     text = "\n".join(lines) + "\n"
     chosen = random.choices(range(1, len(lines) + 1), k=2)
-    places = sorted((n, random.randint(1, len(lines[n - 1]) + 1)) for n in chosen)
-    rows = frame(span(text, *places), {("train.py", None, n): line for n, line in enumerate(lines, 1)}, width)
+    start, end = sorted((n, random.randint(1, len(lines[n - 1]) + 1)) for n in chosen)
+    rows = frame(span(text, start, end), {("train.py", None, n): line for n, line in enumerate(lines, 1)}, width)
     shown = ["".join(piece for piece, _ in row) for row in rows]
     assert sum("^" in row for row in shown) in (1, 2)
     assert max(columns(row) for row in shown) <= width

@@ -9,7 +9,7 @@ import pytest
 
 from tests import test_rules
 from torchlint.findings import Applicability
-from torchlint.rules import all_rules
+from torchlint.rules import Rule, all_rules
 from torchlint.rules.example import Example
 
 CASES = {
@@ -20,7 +20,7 @@ FIXED = [pytest.param(rule, example, id=slug) for slug, (rule, example) in CASES
 
 
 @pytest.mark.parametrize(("rule", "example"), FIXED)
-def test_wrong_examples_fail(rule: test_rules.Rule, example: Example, tmp_path: Path) -> None:
+def test_wrong_examples_fail(rule: Rule, example: Example, tmp_path: Path) -> None:
     folders = (tmp_path / str(number) for number in range(10))
 
     def fails(test: str, **changes: object) -> bool:
