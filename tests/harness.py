@@ -59,7 +59,7 @@ def recorded(rule: Rule) -> Iterator[list[str]]:
     assert question is not None, f"{rule!r} has no question"
 
     def recording(model: Any, options: dict[str, Any]) -> Iterator[Finding]:
-        asked.append(model.source.path)
+        asked.append(model.tree.source.path)
         yield from question(model, options)
 
     rule._question = recording

@@ -22,7 +22,8 @@ from torchlint.findings import Applicability, Finding, Fix, Severity
 from torchlint.rules.example import Example
 
 if TYPE_CHECKING:
-    from torchlint.semantics.model import Model, Site
+    from torchlint.semantics.model import Model
+    from torchlint.semantics.values import Site
 
 Question = Callable[["Model", dict[str, Any]], Iterator[Finding]]
 
