@@ -27,6 +27,7 @@ from torchlint.semantics.tables import (
     methods,
     package_of,
     parse_signature,
+    read,
 )
 
 _LONGEST = 16  # dots in a qualified name; nothing real has more
@@ -230,3 +231,84 @@ def _kind_of(owner: str) -> Kind:
         known = api(owner)
         owner = known.returns if known and known.category == "class" else "unknown"
     return "tensor" if owner == "parameter" else owner
+
+
+# layers and frameworks
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer class, or the function that does the same; see data/layers.json."""
+
+    name: str
+    role: str  # conv, conv_transpose, linear, batch_norm, …, loss
+    dims: int | None = None  # spatial dimensions of a conv or norm
+    lazy: bool = False  # without its first argument, the input's channels
+    bias: str | None = None  # the parameter that switches the bias
+    bias_position: int | None = None
+    bias_default: bool = False
+    channels: str | None = None  # a norm's parameter that holds the number of channels
+    cancels_bias: str = "never"  # "always", or "groups": only with as many groups as channels
+    keeps_shift: bool = False  # layer(x + c) == layer(x) + c for a constant c of each channel
+    expects: str | None = None  # of a loss: logits, log_probabilities, probabilities, values
+    gives: str | None = None  # of a function: log_probabilities, probabilities
+
+
+@lru_cache(4096)
+def layer(qname: str) -> Layer | None:
+    """The layer of this name, or of the nearest base class that is one (`torch.nn.Module` itself does not count)."""
+    name = canonical(qname)
+    entry = _layers().get(name)
+    if entry is None:
+        inherited = (layer(base) for base in bases(name) if base != "torch.nn.Module")
+        return next((found for found in inherited if found is not None), None)
+    facts = {key: value for key, value in entry.items() if key not in ("names", "source")}
+    bias, known = entry.get("bias"), api(name)
+    if bias and known:
+        facts["bias_position"] = known.position(bias)
+        facts["bias_default"] = bool(known.defaults.get(bias))
+    return Layer(name, **facts)
+
+
+@lru_cache(1)
+def _layers() -> dict[str, dict[str, Any]]:
+    data = read("layers.json")
+    return {name: entry for entry in [*data["layers"], *data["functional"]] for name in entry["names"].split()}
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """A class that owns part of the training loop; see data/frameworks.json."""
+
+    name: str
+    no_grad_hooks: frozenset[str] = frozenset()  # methods of a subclass that are called with gradients off
+    train_hooks: frozenset[str] = frozenset()  # those called with gradients on, in train mode
+    no_grad_calls: frozenset[str] = frozenset()  # methods that turn gradients off themselves
+    returns_argument: frozenset[str] = frozenset()  # methods that give back what they are given
+    callbacks: frozenset[str] = frozenset()  # methods that register a function to be called later
+    moves_batches: bool = False  # batches arrive on the device
+    steps: str = "user"  # who steps optimizer and scheduler: user, framework, engine, call
+    backward: str | None = None  # the method that is its backward
+
+
+@lru_cache(4096)
+def framework(qname: str) -> Framework | None:
+    """The framework class of this name, or the nearest base class that is one."""
+    name = canonical(qname)
+    entry = _frameworks().get(name)
+    if entry is None:
+        return next((found for base in bases(name) if (found := framework(base)) is not None), None)
+    facts = {
+        key: frozenset(value.split()) if key in _NAME_SETS else value
+        for key, value in entry.items()
+        if key not in ("names", "source")
+    }
+    return Framework(name, **facts)
+
+
+_NAME_SETS = ("no_grad_hooks", "train_hooks", "no_grad_calls", "returns_argument", "callbacks")
+
+
+@lru_cache(1)
+def _frameworks() -> dict[str, dict[str, Any]]:
+    return {name: entry for entry in read("frameworks.json")["frameworks"] for name in entry["names"].split()}

@@ -19,7 +19,12 @@ torchvision.transforms torchvision.transforms.functional torchvision.transforms.
 torchvision.datasets torchvision.ops torchvision.io torchvision.utils
 """.split()
 KERNELS = ("_image", "_video", "_mask", "_boxes", "_keypoints", "_tensor_")  # of v2.functional, for one type each
-ROOTS = {"torch.nn.Module": "module", "torch.utils.data.Dataset": "dataset", "torch.utils.data.dataset.Dataset": "dataset", "torch.Tensor": "tensor"}
+ROOTS = {
+    "torch.nn.Module": "module",
+    "torch.utils.data.Dataset": "dataset",
+    "torch.utils.data.dataset.Dataset": "dataset",
+    "torch.Tensor": "tensor",
+}
 
 
 @dataclass
