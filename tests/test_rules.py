@@ -65,6 +65,17 @@ def test_bad_examples_are_reported_at_their_carets(case: Case, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("case", BAD)
+def test_findings_read_well(case: Case, tmp_path: Path) -> None:
+    _, example = case
+    for finding in project(case, tmp_path).run(encoded(example.sources)).findings:
+        for sentence in (finding.message, finding.help or "None is needed."):
+            assert re.fullmatch(r"\S[^\n]*\S\.", sentence), "a sentence on one line, with its full stop"
+            assert len(sentence) <= 200
+        if finding.fix is not None:
+            assert re.fullmatch(r"[^\n]*[^\n.]", finding.fix.message), "what is done, without a full stop"
+
+
+@pytest.mark.parametrize("case", BAD)
 def test_bad_examples_are_fixed_as_shown(case: Case, tmp_path: Path) -> None:
     _, example = case
     ours = project(case, tmp_path)

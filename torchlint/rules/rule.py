@@ -7,6 +7,9 @@ there is none), ``Evidence`` (a measurement with device and versions, or that th
 ``References`` (``-`` items). Other headings may stand between: ``Limits``, ``Options``, ... The
 text is Markdown. Examples are not repeated there: ``rule.bad`` and ``rule.ok`` are shown.
 The slug completes the sentence "allow <slug>".
+
+A finding's message and help are a sentence each, with a full stop: what happens, and what to do. A
+fix's message says what it does, without one: "Pass `bias=False`".
 """
 
 from __future__ import annotations
