@@ -143,7 +143,7 @@ class Checker:
         from torchlint.syntax.tree import ParserLimit
 
         try:
-            return self._project(task).model(source, task.target_torch)
+            return _interpreted(self._project(task), source, task)
         except SourceError as error:
             return Diagnostic(error.kind, source.path, error.message, error.position)
         except ParserLimit as limit:
@@ -175,6 +175,18 @@ class Checker:
             ignored = [name for pattern in matched for name in settings.per_file_ignores[pattern]]
             self._selections[key] = selection_of(settings).without(ignored)
         return self._selections[key]
+
+
+def _interpreted(project: Project, source: Source, task: Task) -> Model:
+    """The one call into the interpreter. A file that another one linked to was parsed then."""
+    from torchlint.semantics.model import build_model
+    from torchlint.syntax.tree import parse
+
+    tree = project._trees.get(task.path)
+    if tree is None or tree.source.text != source.text or tree.source.path != source.path:
+        tree = parse(source)
+    version = ".".join(map(str, task.target_torch)) if task.target_torch is not None else None
+    return build_model(project, tree, task.path, version)
 
 
 def screened(rules: Iterable[Rule], data: bytes) -> list[Rule]:

@@ -40,4 +40,4 @@ def rules_named(name: str) -> tuple[Rule, ...]:
     exact = rule_by_name(name)
     if exact is not None:
         return (exact,)
-    return tuple(r for r in all_rules() if r.family == name or name.startswith("TL") and r.code.startswith(name))
+    return tuple(r for r in all_rules() if r.family == name or (name.startswith("TL") and r.code.startswith(name)))

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import Lazy, ProjectModule, is_frozen
 from torchlint.semantics.containers import items_of
-from torchlint.semantics.layers import layer as layer_of
+from torchlint.semantics.knowledge import layer as layer_of
 from torchlint.semantics.library import (
     GRAD_CONTEXTS,
     backward,

@@ -298,7 +298,7 @@ def framework(qname: str) -> Framework | None:
     entry = _frameworks().get(name)
     if entry is None:
         return next((found for base in bases(name) if (found := framework(base)) is not None), None)
-    facts = {
+    facts: dict[str, Any] = {
         key: frozenset(value.split()) if key in _NAME_SETS else value
         for key, value in entry.items()
         if key not in ("names", "source")

@@ -20,13 +20,14 @@ from torchlint.syntax.tree import Tree
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
 
+TorchVersion = tuple[int, ...]
 _SOURCE_BUDGET = 60_000  # statements that all entries of one source may run together
 
 
 class Model:
     """What torchlint knows of one source."""
 
-    def __init__(self, tree: Tree, machine: Interpreter, module: ModuleModel, target_torch: str | None = None) -> None:
+    def __init__(self, tree: Tree, machine: Interpreter, module: ModuleModel, target_torch: TorchVersion | None = None) -> None:
         self.tree = tree
         self.machine = machine
         self.module = module
@@ -78,7 +79,7 @@ def _settled_kind(event: Event) -> str:
     return event.kind
 
 
-def build_model(project: Project, tree: Tree, path: Path, target_torch: str | None = None) -> Model:
+def build_model(project: Project, tree: Tree, path: Path, target_torch: TorchVersion | None = None) -> Model:
     """Run a source's entries and keep what they record."""
     project.adopt(path, tree)
     linker = Linker(project)

@@ -1,0 +1,1 @@
+"""What makes training silently wrong."""

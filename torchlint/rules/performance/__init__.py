@@ -1,0 +1,1 @@
+"""What makes training slow or heavy, with the same result."""
