@@ -64,7 +64,7 @@ def _rule(slug: str, report: Report) -> dict[str, Any]:
 
 
 def _result(finding: Finding, index: int, mark: str, report: Report) -> dict[str, Any]:
-    text = finding.message if finding.help is None else f"{finding.message} {finding.help}"
+    text = finding.message if finding.help is None else f"{finding.message}\n{finding.help}"
     result = {
         "ruleId": finding.code,
         "ruleIndex": index,
