@@ -66,7 +66,10 @@ class Api:
         return self.params.index(name) if name in self.params else None
 
     def returned(self, positional: Sequence[Kind], keywords: Collection[str]) -> Kind:
-        """The kind of a call's result, given the kinds of its positional arguments and the names of the others."""
+        """The kind of a call's result, given the kinds of its positional arguments and the names of the others.
+
+        `keywords` may map the names to values: one that is False or None, or whose `.value` is, counts as not given.
+        """
         return _returned(self.returns, self.returns_when, positional, keywords)
 
 
@@ -92,7 +95,7 @@ def _returned(
     usual: Kind, conditions: tuple[Condition, ...], positional: Sequence[Kind], keywords: Collection[str]
 ) -> Kind:
     for condition in conditions:
-        if condition.parameter in keywords:
+        if _given(condition.parameter, keywords):
             return condition.returns
         place = condition.position
         if place is None or place >= len(positional):
@@ -102,6 +105,16 @@ def _returned(
         if positional[place] == "unknown":
             return "unknown"
     return usual
+
+
+def _given(name: str, keywords: Collection[str]) -> bool:
+    """Whether a keyword is there, and is not known to be False or None (keywords may map names to values)."""
+    if name not in keywords:
+        return False
+    if not isinstance(keywords, Mapping):
+        return True
+    value = getattr(keywords[name], "value", keywords[name])
+    return value is not False and value is not None
 
 
 # names
@@ -144,7 +157,7 @@ def api(qname: str) -> Api | None:
         signature.keyword_only,
         signature.defaults,
         signature.returns_when,
-        fact.flags | signature.flags | (_UFUNC if word == "ufunc" else _NO_FLAGS),
+        fact.flags | signature.flags | (_UFUNC if word == "ufunc" and signature.returns == "unknown" else _NO_FLAGS),
         fact.dtype,
         change.get("since"),
         change.get("deprecated"),

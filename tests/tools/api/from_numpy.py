@@ -32,12 +32,12 @@ def describe(module: str, name: str, value: object) -> str:
         return f"class {signature}"
     if not callable(value):
         return "constant number" if isinstance(value, (int, float)) else "constant unknown"
-    if isinstance(value, numpy.ufunc):
+    if isinstance(value, numpy.ufunc) and value.signature is None:
         return f"ufunc unknown ({', '.join(['x1', 'x2'][: value.nin] if value.nin > 1 else ['x'])}, out=None)"
     if module == "numpy.ma":
         return "def unknown"
-    signature = from_object(value) or from_docstring(value.__doc__, name)
-    signature = signature or Signature(variadic="args", catches_keywords="kwargs")
+    anything = Signature(variadic="args", catches_keywords="kwargs")
+    signature = from_object(value) or from_docstring(value.__doc__, name) or anything
     signature.returns = "unknown"
     return f"def {signature}"
 

@@ -92,7 +92,7 @@ def describe(module: str, name: str, value: object) -> str:
 
 
 def _of_class(value: type) -> Signature:
-    written = value.__init__
+    written: object = vars(value).get("__init__", getattr(value, "__init__", None))
     overloads = get_overloads(written) if isinstance(written, types.FunctionType) else ()
     written = overloads[0] if overloads else written
     signature = from_object(written, drop_self=True) if isinstance(written, types.FunctionType) else None
@@ -146,7 +146,7 @@ def tensor_methods() -> dict[str, str]:
     """Every public method and attribute of torch.Tensor: signature and result."""
     found = {name: f"attribute {kind}" for name, kind in ATTRIBUTES.items() if hasattr(torch.Tensor, name)}
     found |= {name: str(merge(overloads)) for name, overloads in METHODS.items() if not name.startswith("_")}
-    for name in public(torch.Tensor):  # type: ignore[arg-type]
+    for name in public(torch.Tensor):
         value = getattr(torch.Tensor, name)
         if isinstance(value, types.FunctionType):
             signature = from_object(value, drop_self=True)

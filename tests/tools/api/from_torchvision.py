@@ -153,7 +153,7 @@ def _describe(wheel: Wheel, public: str, home: str, node: ast.ClassDef | ast.Fun
     signature.returns = kind_of(node.returns, {})
     returned = wheel.find(home, ast.unparse(node.returns).strip("'\"")) if node.returns else None
     if returned and isinstance(returned[1], ast.ClassDef):
-        roots = wheel.roots(*returned) if isinstance(returned[1], ast.ClassDef) else []
+        roots = wheel.roots(returned[0], returned[1])
         signature.returns = next((ROOTS[root] for root in roots if root in ROOTS), signature.returns)
     if public.startswith("torchvision.transforms") and signature.returns == "tensor":
         signature.returns = "unknown"  # the annotation is for torchscript: images of Pillow come back as such

@@ -181,8 +181,9 @@ def from_object(value: object, drop_self: bool = False) -> Signature | None:
 
 
 def _annotation_text(annotation: object) -> str:
-    plain = inspect.isclass(annotation) and not hasattr(annotation, "__args__")
-    return annotation.__name__ if plain else str(annotation)
+    if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
+        return annotation.__name__
+    return str(annotation)
 
 
 def _default_text(value: object) -> str:

@@ -115,7 +115,8 @@ class Builder:
     def _entry(self, module: str, attribute: str, value: object) -> str:
         own = f"{module}.{attribute}"
         if isinstance(value, types.ModuleType):
-            return "module" if value.__name__ == own else f"= {value.__name__}"
+            hidden = f"{self.table.package}._" in value.__name__
+            return "module" if value.__name__ == own or hidden else f"= {value.__name__}"
         if not self.keep(module, attribute):
             named = self.named.get(id(value), "")
             if named and named != own:
@@ -173,7 +174,7 @@ def _renamed(module: types.ModuleType, attribute: str) -> bool:
     return is_named(value) and getattr(value, "__name__", "") != attribute
 
 
-def public(module: types.ModuleType) -> list[str]:
+def public(module: types.ModuleType | type) -> list[str]:
     """Names without a leading underscore that the module holds."""
     return [name for name in dir(module) if not name.startswith("_")]
 
