@@ -307,9 +307,28 @@ class TestMemory:
         forgotten: list[int] = []
         checker = Checker([])
         monkeypatch.setattr(checker, "forget_projects", lambda: forgotten.append(1))
-        keeper = work.Housekeeper(checker, 1)
+        keeper = work.Housekeeper(checker, 1, replaceable=True)
         assert not any(keeper.over_budget(900_000) for _ in range(6))
         assert len(forgotten) == 2
+
+    @pytest.mark.parametrize(
+        ("readings", "replaceable", "replaced", "forgotten"),
+        [
+            ([80], True, False, 0),
+            ([120, 80], True, False, 0),
+            ([120, 95], True, True, 0),
+            ([120, 95], False, False, 1),
+        ],
+    )
+    def test_the_cheapest_means_comes_first(
+        self, monkeypatch: pytest.MonkeyPatch, readings: list[int], replaceable: bool, replaced: bool, forgotten: int
+    ) -> None:
+        monkeypatch.setattr(memory, "resident", iter(readings).__next__)
+        calls: list[int] = []
+        checker = Checker([])
+        monkeypatch.setattr(checker, "forget_projects", lambda: calls.append(1))
+        assert work.Housekeeper(checker, 100, replaceable=replaceable).over_budget(1) is replaced
+        assert len(calls) == forgotten
 
 
 def test_usable_cpus() -> None:

@@ -30,6 +30,10 @@ class Model:
 
     source: Source
 
+    @property
+    def tree(self) -> Model:
+        return self
+
 
 @dataclass(frozen=True)
 class Site:
@@ -53,8 +57,8 @@ def word_rule(code: str, slug: str, word: str, replacement: str | None, how: App
 
     @rule.question
     def check(model: Any, options: dict[str, Any]) -> Iterator[Finding]:
-        for match in re.finditer(rf"\b{word}\b", model.source.text):
-            span = model.source.span(*match.span())
+        for match in re.finditer(rf"\b{word}\b", model.tree.source.text):
+            span = model.tree.source.span(*match.span())
             fix = None
             if replacement is not None:
                 fix = Fix(f"Write {replacement}", how, (Edit(span, replacement),))
@@ -68,8 +72,8 @@ def crashing_rule() -> Rule:
 
     @rule.question
     def check(model: Any, options: dict[str, Any]) -> Iterator[Finding]:
-        for match in re.finditer("CRASH", model.source.text):
-            span = model.source.span(*match.span())
+        for match in re.finditer("CRASH", model.tree.source.text):
+            span = model.tree.source.span(*match.span())
             raise ZeroDivisionError(f"at {span.begin}")
         return iter(())
 

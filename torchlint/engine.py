@@ -174,7 +174,7 @@ def _execute(plan: _Plan, mode: Mode, jobs: int | None, on_result: Callable[[Fil
 
 def _preload() -> None:
     """Import what every worker needs, once, so that forks share it."""
-    import torchlint.semantics.project  # noqa: F401
+    import torchlint.semantics.model  # noqa: F401
 
 
 def _unreadable(shown: str, error: OSError) -> FileResult:

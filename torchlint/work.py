@@ -35,40 +35,41 @@ def starts_quickly() -> bool:
 
 
 class Housekeeper:
-    """Keeps a process below its share of memory; asked after every file."""
+    """Keeps a process below its share of memory; asked after every file.
 
-    def __init__(self, checker: Checker, share: int) -> None:
+    ``replaceable`` says that a fresh process costs next to nothing: it is a fork. A collection of
+    a heap of trees takes seconds, so such a process is not cleaned but replaced.
+    """
+
+    def __init__(self, checker: Checker, share: int, *, replaceable: bool) -> None:
         self._checker = checker
         self._share = share
+        self._replaceable = replaceable
         self._unmeasured = 0
 
     def over_budget(self, size: int) -> bool:
-        """Clean up where needed, the cheapest means first. True when the process had better be replaced."""
-        if memory.resident() is None:
+        """Clean up where needed. True when the process had better be replaced."""
+        held = memory.resident()
+        if held is None:
             self._unmeasured += size
             if self._unmeasured > _WITHOUT_MEASURE:
                 self._unmeasured = 0
-                self._checker.forget_projects()
-                gc.collect()
+                self._clean()
             return False
-        return self._crowded(1.0) and self._crowded_still()
-
-    def _crowded_still(self) -> bool:
+        if held <= self._share:
+            return False
+        memory.trim()
         # Less than the whole share must be reached, or the next file would bring us here again.
-        memory.trim()
-        if not self._crowded(0.9):
+        if (memory.resident() or 0) <= 0.9 * self._share:
             return False
-        gc.collect()
-        memory.trim()
-        if not self._crowded(0.7):
-            return False
+        if not self._replaceable:
+            self._clean()
+        return self._replaceable
+
+    def _clean(self) -> None:
         self._checker.forget_projects()
         gc.collect()
         memory.trim()
-        return self._crowded(0.9)
-
-    def _crowded(self, part: float) -> bool:
-        return (memory.resident() or 0) > self._share * part
 
 
 def guarded(checker: Checker, task: Task, data: bytes | None = None) -> FileResult:
@@ -89,7 +90,7 @@ def guarded(checker: Checker, task: Task, data: bytes | None = None) -> FileResu
 def run_here(tasks: Sequence[Task], settings: Sequence[Settings], mode: Mode, on_result: OnResult) -> None:
     """Check the tasks one after the other in this process."""
     checker = Checker(settings, mode)
-    keeper = Housekeeper(checker, MEMORY)
+    keeper = Housekeeper(checker, MEMORY, replaceable=False)
 
     def work() -> None:
         for task in tasks:

@@ -109,7 +109,7 @@ class _Pool:
         forked = self._context.get_start_method() == "fork"
         process = self._context.Process(  # type: ignore[attr-defined]  # every context has it
             target=_work,
-            args=(theirs, to_close if forked else [], self._tasks, self._settings, self._mode, self._share),
+            args=(theirs, to_close if forked else [], self._tasks, self._settings, self._mode, self._share, forked),
             daemon=True,
         )
         with _interrupts_held():
@@ -195,6 +195,7 @@ def _work(
     settings: Sequence[Settings],
     mode: Mode,
     share: int,
+    forked: bool,
 ) -> None:
     """A worker: batches of indices in, a result for each out, until an empty batch or the parent's end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
@@ -202,7 +203,7 @@ def _work(
         other.close()  # or this worker would keep its siblings' pipes, and so them, alive
     gc.disable()
     checker = Checker(settings, mode)
-    keeper = Housekeeper(checker, share)
+    keeper = Housekeeper(checker, share, replaceable=forked)
 
     def serve() -> None:
         while batch := connection.recv():
