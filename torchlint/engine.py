@@ -154,6 +154,12 @@ def report_of(results: Iterable[FileResult], problems: Iterable[Diagnostic], fil
     )
 
 
+def check_settings(settings: Settings) -> None:
+    """ConfigError where the settings name what does not exist; no rule is loaded where they name none."""
+    if needs_rules(settings):
+        selection_for(settings)
+
+
 def selection_for(settings: Settings) -> Selection:
     """The rules that the settings choose, every selector checked."""
     check_selectors(settings)

@@ -47,6 +47,7 @@ def _execute(given: dict[str, Any]) -> int:
     try:
         request = request_of(given)
         settings = request.configuration.for_folder(Path.cwd())
+        engine.check_settings(settings)
         return _from_stdin(request, settings) if STDIN in request.paths else _from_files(request, settings)
     except ConfigError as error:
         click.echo(f"torchlint: {error}", err=True)

@@ -22,13 +22,13 @@ from torchlint.config import ConfigError, Configuration, Settings
 @click.option("--output-format", type=click.Choice(["text", "markdown", "json"]), default="text", show_default=True)
 def rule(names: tuple[str, ...], everything: bool, output_format: str) -> None:
     """Explain rules, named by slug, code or family."""
-    from torchlint.rules import all_rules, docs, rules_named
+    from torchlint.rules import docs, registry
 
     if not names and not everything:
         raise click.UsageError("name a rule, or give --all")
-    rules = list(all_rules()) if everything else []
+    rules = list(registry.all_rules()) if everything else []
     for name in names:
-        found = rules_named(name)
+        found = registry.rules_named(name)
         if not found:
             raise click.UsageError(f"there is no rule '{name}'{_near(name)}")
         rules += [one for one in found if one not in rules]
