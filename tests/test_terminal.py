@@ -28,15 +28,16 @@ def environment(**variables: str) -> dict[str, str]:
     return {**kept, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **variables}
 
 
-def on_a_terminal(**variables: str) -> str:
-    """What the code writes when its standard output is a terminal."""
+def on_a_terminal(*command: str, **variables: str) -> str:
+    """What a command (by default the code) writes when its standard output is a terminal."""
+    command = command or ("-c", CODE)
     ours, theirs = pty.openpty()
-    with subprocess.Popen([sys.executable, "-c", CODE], cwd=ROOT, stdout=theirs, env=environment(**variables)) as child:
+    with subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=theirs, env=environment(**variables)) as child:
         os.close(theirs)
         written = b""
         while piece := read(ours):
             written += piece
-        assert child.wait() == 0
+        assert child.wait() in (0, 1)
     os.close(ours)
     return written.decode().replace("\r\n", "\n")
 
@@ -81,3 +82,24 @@ def test_an_empty_variable_is_not_set() -> None:
 
 def test_colours_can_be_forced_into_a_pipe() -> None:
     assert "\x1b[1;33mwarning" in in_a_pipe(FORCE_COLOR="1")
+
+
+CHECK = ("-m", "torchlint", "check", "--isolated", "fixtures/training/train.py")
+
+
+def test_the_command_is_coloured_on_a_terminal() -> None:
+    assert "\x1b[1;33mwarning" in on_a_terminal(*CHECK)
+    assert "\x1b[" in on_a_terminal("-m", "torchlint", "rule", "data-parallel")
+    assert "\x1b" not in on_a_terminal(*CHECK, NO_COLOR="1")
+
+
+def test_a_report_in_a_file_is_plain_even_if_a_terminal_watches(tmp_path: Path) -> None:
+    on_a_terminal(*CHECK, "--output-file", str(tmp_path / "report.txt"))
+    text = (tmp_path / "report.txt").read_text(encoding="utf-8")
+    assert "data-parallel" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("name", ["json", "sarif", "junit"])
+def test_formats_for_programs_are_plain_on_a_terminal(name: str) -> None:
+    assert "\x1b" not in on_a_terminal(*CHECK, "--output-format", name)
