@@ -14,11 +14,11 @@ question mark says that another overload has another parameter in that place, so
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchlint.semantics.tables import (
+    NO_DEFAULTS,
     NOTHING,
     Condition,
     Fact,
@@ -39,8 +39,7 @@ _NO_FLAGS: frozenset[str] = frozenset()
 _NO_FACT = Fact()
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(NamedTuple):
     """One known name."""
 
     name: str
@@ -48,7 +47,7 @@ class Api:
     returns: Kind
     params: tuple[str, ...] = ()  # those that can be given by position, in order
     keyword_only: tuple[str, ...] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)  # only simple literals
+    defaults: Mapping[str, Any] = NO_DEFAULTS  # only simple literals
     returns_when: tuple[Condition, ...] = ()
     flags: frozenset[str] = frozenset()
     dtype: str | None = None  # of the result, unless the call says another
@@ -73,15 +72,14 @@ class Api:
         return _returned(self.returns, self.returns_when, positional, keywords)
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(NamedTuple):
     """One method, or attribute, of a kind of value."""
 
     name: str
     returns: Kind
     params: tuple[str, ...] = ()
     keyword_only: tuple[str, ...] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = NO_DEFAULTS
     returns_when: tuple[Condition, ...] = ()
     flags: frozenset[str] = frozenset()
     is_attribute: bool = False
@@ -249,8 +247,7 @@ def _kind_of(owner: str) -> Kind:
 # layers and frameworks
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(NamedTuple):
     """One layer class, or the function that does the same; see data/layers.json."""
 
     name: str
@@ -289,8 +286,7 @@ def _layers() -> dict[str, dict[str, Any]]:
     return {name: entry for entry in [*data["layers"], *data["functional"]] for name in entry["names"].split()}
 
 
-@dataclass(frozen=True, slots=True)
-class Framework:
+class Framework(NamedTuple):
     """A class that owns part of the training loop; see data/frameworks.json."""
 
     name: str

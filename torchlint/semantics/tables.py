@@ -1,29 +1,29 @@
 """Reading the tables in `data/`: one package at a time, when its first name is asked for.
 
-`knowledge` is the public face; nothing else should import this module. Nothing here imports torch.
+`knowledge` is the public face; nothing else should import this module. Nothing here imports torch. The records are
+named tuples: a frozen dataclass takes ten times as long to define, and start-up time counts.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Kind = str
 Names = dict[str, str]
 
 NOTHING: Names = {}
+NO_DEFAULTS: Mapping[str, Any] = {}
 _DATA = Path(__file__).parent / "data"
 _FILES = {"torch": "torch.json", "numpy": "numpy.json", "torchvision": "torchvision.json"}
 _LIBRARIES = _DATA / "libraries"  # hand-kept, one file a package; they may add to a generated table too
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(NamedTuple):
     """The result is `returns` when `parameter` is given."""
 
     parameter: str
@@ -32,20 +32,18 @@ class Condition:
     returns: Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """The parameters and results of one entry."""
 
     returns: Kind
     returns_when: tuple[Condition, ...] = ()
     params: tuple[str, ...] = ()
     keyword_only: tuple[str, ...] = ()
-    defaults: dict[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = NO_DEFAULTS
     flags: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """What the hand-kept files add to a name."""
 
     returns: str | None = None
@@ -53,8 +51,7 @@ class Fact:
     flags: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(NamedTuple):
     """One package: its modules' names, which of them a star leaves out, alias modules, base classes, history."""
 
     name: str
@@ -147,7 +144,8 @@ def _root(qname: str) -> str:
 @lru_cache(1)
 def methods() -> dict[str, Names]:
     """Kind → method name → entry."""
-    return {**read("methods.json")["methods"], "tensor": read("tensor_methods.json")}
+    tables: dict[str, Names] = read("methods.json")["methods"]
+    return {**tables, "tensor": {**read("tensor_methods.json"), **tables["tensor"]}}
 
 
 @lru_cache(64)
