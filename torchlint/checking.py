@@ -224,10 +224,14 @@ def _ask(rule: Rule, model: Model, options: Mapping[str, Any], path: str, into: 
 
 
 def _crash(who: str, error: Exception, path: str) -> Diagnostic:
+    message = f"{who} crashed: {type(error).__name__}: {error}{origin_of(error)}"
+    return Diagnostic("rule-crash", path, message, _position_of_crash(error))
+
+
+def origin_of(error: BaseException) -> str:
+    """File and line of torchlint's where an error was raised, in parentheses."""
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({_own_path(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
-    position = _position_of_crash(error)
-    return Diagnostic("rule-crash", path, f"{who} crashed: {type(error).__name__}: {error}{where}", position)
+    return f" ({_own_path(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
 
 
 def _own_path(filename: str) -> str:

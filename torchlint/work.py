@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from torchlint import memory
-from torchlint.checking import Checker, FileResult, Mode, Task
+from torchlint.checking import Checker, FileResult, Mode, Task, origin_of
 from torchlint.config import Settings
 from torchlint.findings import Diagnostic
 
@@ -84,7 +84,7 @@ def guarded(checker: Checker, task: Task, data: bytes | None = None) -> FileResu
     except BaseException as error:  # a panic of the native parser is no Exception
         checker.forget_projects()
         kind = "parser-limit" if type(error).__name__ == "PanicException" else "worker-crash"
-        return lost(task, kind, f"{type(error).__name__}: {error}")
+        return lost(task, kind, f"{type(error).__name__}: {error}{origin_of(error)}")
 
 
 def run_here(tasks: Sequence[Task], settings: Sequence[Settings], mode: Mode, on_result: OnResult) -> None:
