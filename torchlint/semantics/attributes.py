@@ -32,8 +32,9 @@ def attribute(machine: Interpreter, value: v.Value, name: str, node: cst.CSTNode
     if cls is v.External:
         return _external_attribute(machine, value, name, node)  # type: ignore[arg-type]
     if cls is v.Union:
-        return v.join(*(attribute(machine, option, name, node) for option in value.options()
-                        if not (isinstance(option, v.Const) and option.value is None)) or (v.Unknown(name),))
+        parts = [attribute(machine, option, name, node) for option in value.options()
+                 if not (isinstance(option, v.Const) and option.value is None)]
+        return v.join(*parts) if parts else v.Unknown(name)
     if cls is v.Class:
         return _class_attribute(machine, value, name)  # type: ignore[arg-type]
     if cls is v.Super:
@@ -50,42 +51,30 @@ def attribute(machine: Interpreter, value: v.Value, name: str, node: cst.CSTNode
 class ProjectModule(v.Value):
     """A module of the project, as a value; run when something of it is asked for."""
 
-    __slots__ = ("name", "load")
+    __slots__ = ("path",)
     kind = "project module"
 
-    def __init__(self, name: str, load: Any) -> None:
+    def __init__(self, path: str) -> None:
         self.flow = v.NO_FLOW
-        self.name = name
-        self.load = load
+        self.path = path
 
     def model_attribute(self, machine: Interpreter, name: str) -> v.Value:
-        model = self.load()
-        found = model.frame.names.get(name) if model is not None else None
-        if found is None:
-            found = machine.project.submodule(machine, self.name, name)
-        if found is None:
-            return v.Unknown(f"{self.name}.{name}")
-        return found.forced(machine) if isinstance(found, Lazy) else found
+        return machine.project.imported(machine, self.path, name)
 
 
 class Lazy(v.Value):
     """A name imported from another file of the project, not looked up yet."""
 
-    __slots__ = ("module", "name", "resolved")
+    __slots__ = ("module", "name")
     kind = "lazy"
 
     def __init__(self, module: str, name: str) -> None:
         self.flow = v.NO_FLOW
         self.module = module
         self.name = name
-        self.resolved: v.Value | None = None
 
     def forced(self, machine: Interpreter) -> v.Value:
-        if self.resolved is None:
-            self.resolved = v.Unknown(self.name)  # a cycle of imports ends here
-            found = machine.project.imported(machine, self.module, self.name)
-            self.resolved = found.forced(machine) if isinstance(found, Lazy) else found
-        return self.resolved
+        return machine.project.imported(machine, self.module, self.name)
 
 
 def symbol_attribute(value: v.Symbol, name: str) -> v.Value:
@@ -137,17 +126,22 @@ def _library_attribute(machine: Interpreter, value: v.Instance, name: str, node:
         return v.Tensor(parameter=value, device=_device(value))
     if value.external is not None and name in MODULE_METHODS.get(value.external, ()):
         return v.Bound(value, name)
+    if value.external in _TRAINING_KINDS and name not in ("param_groups", "optimizer", "state"):
+        known = knowledge.method(value.external, name)
+        if name in ("step", "zero_grad") or known is not None and not known.is_attribute:
+            return v.Bound(value, name)
     if name == "training" and value.external == "module":
         training = v.Unknown("training")
         training.proved = "bool"
         return training
-    if "__getattr__" in value.cls.attributes or value.cls.unknown_bases or value.cls.external_bases or True:
-        unknown = v.Unknown(f"{value.cls.name}.{name}", base=value)
-        if value.external is not None or value.cls.external_bases or value.cls.unknown_bases:
-            unknown.uses.add("inherited")
-        machine.write(value.attributes, name, unknown)
-        return unknown
+    unknown = v.Unknown(f"{value.cls.name}.{name}", base=value)
+    if value.external is not None or value.cls.external_bases or value.cls.unknown_bases:
+        unknown.uses.add("inherited")
+    machine.write(value.attributes, name, unknown)
+    return unknown
 
+
+_TRAINING_KINDS = ("optimizer", "scheduler", "scaler")
 
 MODULE_METHODS: dict[str, frozenset[str]] = {
     "module": frozenset({
@@ -169,8 +163,8 @@ def _device(value: v.Value) -> str | None:
 
 def _unknown_attribute(machine: Interpreter, value: v.Unknown, name: str, node: cst.CSTNode) -> v.Value:
     value.uses.add(name)
-    if name in ("bias", "weight"):
-        machine.bias_use(value, name, node)
+    if name == "bias":
+        machine.bias_use(value, node)
     found = value.attributes.get(name)
     if found is None:
         if name == "device":
@@ -227,9 +221,8 @@ def _external_attribute(machine: Interpreter, value: v.External, name: str, node
         return v.Bound(value, name)
     if value.kind == "module":
         if name in ("weight", "bias"):
-            machine.bias_use(value, name, node)
             if name == "bias":
-                value.bias_uses.append(machine.site(node))
+                machine.bias_use(value, node)
             return v.Tensor(parameter=value, device=_device(value))
         if name == "module":  # DataParallel's inner module: wrappers are looked through
             return value
@@ -315,7 +308,7 @@ def set_attribute(machine: Interpreter, value: v.Value, name: str, new: v.Value,
     elif isinstance(value, v.External):
         machine.write(value.attributes, name, new)
         if name == "bias":
-            value.bias_uses.append(machine.site(node))
+            machine.bias_use(value, node)
     elif isinstance(value, v.Unknown):
         value.uses.add(f"{name}=")
         if name == "requires_grad":

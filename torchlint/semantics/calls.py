@@ -41,6 +41,12 @@ def call_value(machine: Interpreter, callee: v.Value, arguments: v.Arguments, no
 
 
 def _call_function(machine: Interpreter, callee: v.Function, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+    receiver = callee.receiver
+    if isinstance(receiver, v.Instance) and receiver.external in ("optimizer", "scheduler"):
+        if callee.name == "step":
+            machine.emit(f"{receiver.external}_step", node, receiver, arguments=arguments)
+        elif callee.name == "zero_grad":
+            machine.emit("zero_grad", node, receiver, arguments=arguments)
     return machine.follow(callee, arguments, node)
 
 
@@ -74,7 +80,7 @@ def _call_unknown(machine: Interpreter, callee: v.Unknown, arguments: v.Argument
         return call_method(machine, callee.base, callee.member, arguments, node)
     for value in arguments.all():
         machine.consume(value, node, "escape")
-        escape(machine, value, callee.name)
+        escape(machine, value, callee.name, node)
     operands = list(arguments.all())
     flow = v.merge_flows([o.flow for o in operands])
     if "backward" in callee.name.rpartition(".")[2]:
@@ -284,12 +290,13 @@ def _call_class(machine: Interpreter, cls: v.Class, arguments: v.Arguments, node
     """Construct an object of a project's class."""
     kind = external_kind(cls)
     if kind == "module" and machine.building:
+        known = machine.made.setdefault(cls, {})
         for coarse in (False, True):
-            if coarse and len(cls.made) <= _EXACT_INSTANCES:
+            if coarse and len(known) <= _EXACT_INSTANCES:
                 break
             key = _key(arguments, coarse)
-            if key in cls.made:
-                return cls.made[key]
+            if key in known:
+                return known[key]
     else:
         key = None
     made = v.Instance(cls, machine.site(node))
@@ -297,9 +304,9 @@ def _call_class(machine: Interpreter, cls: v.Class, arguments: v.Arguments, node
     if kind == "module":
         machine.modules.append(made)
         if machine.building:
-            if len(cls.made) > _EXACT_INSTANCES:
+            if len(known) > _EXACT_INSTANCES:
                 key = _key(arguments, True)
-            cls.made[key] = made
+            known[key] = made
     machine.emit("construct", node, made, made, arguments, name=cls.name)
     initialise(machine, made, arguments, node)
     return made

@@ -30,9 +30,6 @@ Change = tuple[Any, Any, Any, Any]  # target, key, old, new
 Arm = tuple["cst.CSTNode | None", bool | None, Callable[[], "str | None"]]
 
 
-_EMPTY = cst.Module([])
-
-
 class OutOfBudget(Exception):
     """An entry ran more statements than it may."""
 
@@ -71,10 +68,12 @@ class Interpreter:
         self.cut: set[int] = set()  # functions whose run was cut short, by id of the node
         self.containers: list[Any] = []  # Sequentials, to be simulated if nobody calls them
         self.modules: list[v.Instance] = []  # the project's own modules that were made
+        self.made: dict[v.Class, dict[Any, v.Instance]] = {}  # submodules, by class and arguments
+        self.generic: dict[v.Class, v.Instance] = {}  # objects made with unknown arguments
         self.summaries: dict[int, dict[Any, Any]] = {}  # modules' forwards that were run, by id
         self.externals: list[v.External] = []
         self.forwarded: set[int] = set()  # modules that were called, by id
-        self.bias_uses: list[tuple[v.Value, v.Site, bool]] = []
+        self.bias_uses: list[v.BiasUse] = []
         self.alive: list[Any] = []  # keeps objects alive whose ids are used as keys
 
     # ------------------------------------------------------------------ nodes
@@ -140,12 +139,9 @@ class Interpreter:
         except OutOfBudget:
             self.cut.add(id(self.context.entry().node.node))
 
-    def bias_use(self, value: v.Value, name: str, node: cst.CSTNode) -> None:
-        """Note that code reads a module's ``weight`` or ``bias``, and whether behind a check for None."""
-        if name == "bias":
-            checked = any(c.kind == "guard" and c.data is not None and "bias" in _EMPTY.code_for_node(c.data)
-                          for c in self.context)
-            self.bias_uses.append((value, self.site(node), checked))
+    def bias_use(self, value: v.Value, node: cst.CSTNode) -> None:
+        """Note that code reads or writes a module's ``bias``, and in which context."""
+        self.bias_uses.append(v.BiasUse(value, self.site(node), self.context))
 
     def exit(self, node: cst.CSTNode, how: str) -> str:
         if not self.quiet:
@@ -197,16 +193,13 @@ class Interpreter:
 
     def _merge(self, outcomes: list[list[Change]]) -> None:
         """Make the heap any one of these outcomes, each given as changes from the state of now."""
-        slots: dict[tuple[int, Any], Change] = {}
-        for changes in outcomes:
-            for change in changes:
-                slots.setdefault((id(change[0]), change[1]), change)
-        for (target_id, key), (target, _, old, _) in slots.items():
-            news = []
-            for changes in outcomes:
-                found = next((c for c in changes if id(c[0]) == target_id and c[1] == key), None)
-                news.append(found[3] if found else old)
-            self.write(target, key, _joined(news))
+        if not any(outcomes):
+            return
+        by_slot = [{(id(change[0]), change[1]): change for change in changes} for changes in outcomes]
+        slots = {slot: change for changes in by_slot for slot, change in changes.items()}
+        for slot, (target, key, old, _) in slots.items():
+            news = [changes[slot][3] if slot in changes else old for changes in by_slot]
+            self.write(target, key, _joined(news, target))
 
     def alternatives(self, node: cst.CSTNode, arms: list[Arm]) -> str | None:
         """Run each arm from the same state, then join. Returns how control leaves, if on every arm."""
@@ -320,6 +313,7 @@ class Interpreter:
             self.block.add(call)
         context = Context(self.context, "call", call.site, function)
         context.block = call.body
+        context.entered = entry
         if function.grad is not None:
             context.grad = function.grad
         if function.decorated:
@@ -344,7 +338,7 @@ class Interpreter:
         for changes in frame.stashed:
             for target, key, old, new in changes:
                 now = _read(target, key)
-                self.write(target, key, _joined([now, new]) if now is not old else _joined([old, new]))
+                self.write(target, key, _joined([old if now is old else now, new], target))
         if frame.yields:
             element = v.join(*frame.yields)
             result = v.Sequence((), "generator", rest=element, flow=element.flow)
@@ -357,8 +351,11 @@ class Interpreter:
     def give_up(self, function: v.Function, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
         """A call that is not followed: what it would have touched counts as not fully seen."""
         self.cut.add(id(function.node))
+        if not self.forwarding:
+            self.emit("cut", node, function, arguments=arguments)
         for value in arguments.all():
             self.consume(value, node, "cut")
+            self.mark_used(value, "cut")
         result = v.Unknown(function.name, v.merge_flows(a.flow for a in arguments.all()))
         result.cut = True
         return result
@@ -416,7 +413,7 @@ def _store(target: Any, key: Any, value: Any) -> None:
         setattr(target, key, value)
 
 
-def _joined(news: list[Any]) -> Any:
+def _joined(news: list[Any], target: Any) -> Any:
     """The join of a heap slot's contents; a slot that some arm lacks keeps what the others hold."""
     present = [new for new in news if new is not _MISSING]
     if not present:
@@ -431,6 +428,8 @@ def _joined(news: list[Any]) -> Any:
         return merged
     if all(isinstance(new, v.Value) for new in present):
         return v.join(*present)
+    if isinstance(target, v.Mapping):
+        return True if isinstance(first, bool) else {k: i for new in present for k, i in new.items()}
     return first if all(new == first for new in present) else None
 
 

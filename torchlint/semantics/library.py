@@ -59,15 +59,17 @@ def unknown_call(machine: Interpreter, name: str, arguments: v.Arguments, node: 
     flows = []
     for value in arguments.all():
         machine.consume(value, node, "escape")
-        escape(machine, value, name)
+        escape(machine, value, name, node)
         flows.append(value.flow)
     if "backward" in name.rpartition(".")[2]:
         backward(machine, node, arguments)
     return v.Unknown(name, v.merge_flows(flows))
 
 
-def escape(machine: Interpreter, value: v.Value, into: str) -> None:
+def escape(machine: Interpreter, value: v.Value, into: str, node: cst.CSTNode | None = None) -> None:
     """A value is handed to code that nobody sees."""
+    if node is not None and value.kind == "optimizer":
+        machine.emit("handed", node, value, name=into)
     if isinstance(value, v.Function):
         machine.named.add(id(value.node))
     elif isinstance(value, v.External):
@@ -93,6 +95,7 @@ def construct(machine: Interpreter, name: str, kind: str, arguments: v.Arguments
             machine.consume(value, node, "escape")
         if isinstance(value, v.Function):
             machine.named.add(id(value.node))
+    made.context = machine.context
     machine.externals.append(made)
     machine.emit("construct", node, made, made, arguments, name=name)
     return made
@@ -681,6 +684,9 @@ def _defaultdict(machine: Interpreter, name: str, arguments: v.Arguments, node: 
     return v.Mapping(open=True, site=machine.site(node))
 
 
+_MOST_CLASSES = 4  # of a module, up to which `getattr(module, name)` may be any of them
+
+
 @handles("builtins.getattr")
 def _getattr(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     if len(arguments.positional) < 2:
@@ -695,6 +701,10 @@ def _getattr(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
         return v.Symbol("torch.optim.Optimizer" if base.name == "torch.optim" else "torch.optim.lr_scheduler.LRScheduler")
     if isinstance(base, v.Symbol) and base.name == "torchvision.models":
         return v.Symbol("torch.nn.Module")
+    if base.kind == "project module":
+        classes = machine.project.classes_of(machine, base)
+        if 0 < len(classes) <= _MOST_CLASSES:
+            return v.join(*classes)
     return v.Unknown("getattr")
 
 

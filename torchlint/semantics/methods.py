@@ -101,7 +101,9 @@ def tensor_method(machine: Interpreter, receiver: v.Tensor, name: str, arguments
         else:
             machine.emit("requires_grad", node, receiver)
         return receiver
-    if name in ("contiguous", "pin_memory", "clone", "share_memory_"):
+    if name == "contiguous":
+        return receiver
+    if name in ("pin_memory", "clone", "share_memory_"):
         machine.consume(receiver, node)
         return v.Tensor(_cast_flow(receiver.flow), receiver.device, receiver.dtype, index=receiver.index)
     if name in ("size", "dim", "numel", "nelement", "element_size", "stride", "is_contiguous", "get_device",
@@ -171,9 +173,11 @@ def _cast_flow(flow: v.Flow) -> v.Flow:
 
 def _move(machine: Interpreter, receiver: v.Value, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     """``.to``, ``.cuda``, ``.cpu``, ``.type``, ``.type_as``: where a tensor goes and what it is there."""
-    machine.consume(receiver, node, "cast")
     where, dtype, target = _destination(name, arguments)
-    flow = _cast_flow(receiver.flow)
+    flow = receiver.flow
+    if where is None or dtype is not None or name not in ("to", "cuda", "cpu", "xpu"):  # its values may change
+        machine.consume(receiver, node, "cast")
+        flow = _cast_flow(flow)
     old = device_of(receiver)
     dtype = dtype or (receiver.dtype if isinstance(receiver, v.Tensor) else None)
     if where is None:
@@ -318,7 +322,7 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
     operands: list[v.Value] = [receiver, *arguments.all()]
     for value in arguments.all():
         machine.consume(value, node, "escape")
-        escape(machine, value, name)
+        escape(machine, value, name, node)
     if "backward" in name:
         backward(machine, node, arguments)
     flow = v.merge_flows(o.flow for o in operands)
@@ -550,7 +554,7 @@ def module_method(machine: Interpreter, receiver: v.Value, name: str, arguments:
         return v.Parameters(receiver, name)
     for value in arguments.all():
         machine.consume(value, node, "escape")
-        escape(machine, value, name)
+        escape(machine, value, name, node)
     machine.emit("method", node, receiver, arguments=arguments, name=name)
     return v.Unknown(name, v.merge_flows(a.flow for a in arguments.all()))
 
@@ -620,7 +624,7 @@ def _external_method(machine: Interpreter, receiver: v.Value, name: str, argumen
         return _parser_method(machine, receiver, name, arguments, node)
     for value in arguments.all():
         machine.consume(value, node, "escape")
-        escape(machine, value, name)
+        escape(machine, value, name, node)
     if "backward" in name:
         backward(machine, node, arguments)
     machine.emit("method", node, receiver, arguments=arguments, name=name)

@@ -35,6 +35,7 @@ class Project:
         self.root = root
         self._trees: dict[Path, Tree | None] = {}
         self._listings: dict[Path, frozenset[str]] = {}
+        self._texts: dict[Path, bytes] = {}
         self._found: dict[tuple[str, Path, int], Path | None] = {}
 
     # -------------------------------------------------------------------- files
@@ -49,6 +50,17 @@ class Project:
             except (OSError, SourceError, ParserLimit):
                 pass
         return self._trees[path]
+
+    def text(self, path: Path) -> bytes:
+        """The file's bytes, to search for a name in; b"" where it cannot be read. Kept, since many names are asked for."""
+        found = self._texts.get(path)
+        if found is None:
+            try:
+                found = path.read_bytes()
+            except OSError:
+                found = b""
+            self._texts[path] = found
+        return found
 
     def adopt(self, path: Path, tree: Tree) -> None:
         """Use this tree for the file, whatever is on disk (an editor's text, stdin)."""
@@ -211,6 +223,13 @@ class Linker:
                 if name in knowledge.star_names(library):
                     return v.Symbol(knowledge.canonical(f"{library}.{name}"))
         return v.Unknown(name)
+
+    def classes_of(self, machine: Interpreter, module: v.Value) -> list[v.Value]:
+        """The classes that a module of the project defines at its top."""
+        assert isinstance(module, ProjectModule)
+        model = module.load()
+        names = model.frame.names.values() if model is not None else ()
+        return [value for value in names if isinstance(value, v.Class) and value.module is model]
 
     def submodule(self, machine: Interpreter, module: str, name: str) -> v.Value | None:
         """A module inside a package."""
