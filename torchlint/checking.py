@@ -178,15 +178,10 @@ class Checker:
 
 
 def _interpreted(project: Project, source: Source, task: Task) -> Model:
-    """The one call into the interpreter. A file that another one linked to was parsed then."""
+    """The one call into the interpreter."""
     from torchlint.semantics.model import build_model
-    from torchlint.syntax.tree import parse
 
-    tree = project._trees.get(task.path)
-    if tree is None or tree.source.text != source.text or tree.source.path != source.path:
-        tree = parse(source)
-    version = ".".join(map(str, task.target_torch)) if task.target_torch is not None else None
-    return build_model(project, tree, task.path, version)
+    return build_model(project, source, task.path, task.target_torch)
 
 
 def screened(rules: Iterable[Rule], data: bytes) -> list[Rule]:

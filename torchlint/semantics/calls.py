@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import Lazy, ProjectModule, is_frozen
 from torchlint.semantics.containers import items_of
+from torchlint.semantics.host import settled
 from torchlint.semantics.knowledge import layer as layer_of
 from torchlint.semantics.library import (
     GRAD_CONTEXTS,
@@ -82,7 +83,7 @@ def _call_unknown(machine: Interpreter, callee: v.Unknown, arguments: v.Argument
         machine.consume(value, node, "escape")
         escape(machine, value, callee.name, node)
     operands = list(arguments.all())
-    flow = v.merge_flows([o.flow for o in operands])
+    flow = settled(v.merge_flows([o.flow for o in operands]))
     if "backward" in callee.name.rpartition(".")[2]:
         backward(machine, node, arguments)
     result = v.Unknown(f"{callee.name}()", flow)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from torchlint.semantics import values as v
+from torchlint.semantics.host import assigned
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -114,8 +115,8 @@ def _external_element(value: v.External) -> v.Value:
         return batch
     if value.kind == "number":
         return v.Number()
-    if value.name == "builtins.range":
-        return v.Number()
+    if value.kind == "range":
+        return v.Counter()
     return v.Unknown("element", value.flow)
 
 
@@ -129,6 +130,8 @@ def _instance_element(machine: Interpreter, value: v.Instance) -> v.Value:
             result = machine.call(method.bound_to(value), arguments, method.node)
             return iterate(machine, result) if name == "__iter__" and result is not value else v.Unknown("element") \
                 if result is value else result
+    if value.external == "loader":
+        return v.Unknown("batch", v.Flow(loader=value))
     return v.Unknown("element")
 
 
@@ -251,6 +254,7 @@ def set_item(machine: Interpreter, value: v.Value, index: v.Value, new: v.Value,
             machine.write(value, "open", True)
     elif isinstance(value, v.Tensor | v.Array):
         machine.consume(new, node)
+        assigned(value, index, new)
         if isinstance(value, v.Tensor):
             machine.emit("item_assignment", node, value, new)
         else:

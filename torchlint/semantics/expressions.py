@@ -12,8 +12,12 @@ from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import Lazy, attribute
 from torchlint.semantics.containers import get_item, items_of, iterate
+from torchlint.semantics.host import carry
 from torchlint.semantics.library import mark_used, tensor_from
 from torchlint.semantics.recording import Context
+from torchlint.semantics.rhythm import boolean as boolean_of
+from torchlint.semantics.rhythm import combined, counted, of_comparison, opposite
+from torchlint.semantics.rhythm import of as rhythm_of
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Arm, Interpreter
@@ -33,9 +37,11 @@ def name(machine: Interpreter, node: cst.Name) -> v.Value:
         return _FALSE
     if word == "None":
         return v.NONE
-    for library in machine.frame.module.stars:
-        if word in knowledge.star_names(library):
-            return v.Symbol(knowledge.canonical(f"{library}.{word}"))
+    module = machine.frame.module
+    if module.stars or module.star_files:
+        starred = machine.project.starred(machine, module, word)
+        if starred is not None:
+            return starred
     if word in _BUILTINS:
         symbol = _builtin_symbols.get(word)
         if symbol is None:
@@ -101,7 +107,7 @@ def _spread_keywords(arguments: v.Arguments, value: v.Value) -> None:
                 if isinstance(key, str):
                     known = arguments.keywords.get(key)
                     arguments.keywords[key] = item if known is None else v.join(known, item)
-            arguments.double_stars |= option.open
+            arguments.double_stars |= option.open is not False  # None: on some paths
             if len(value.options()) > 1:
                 arguments.double_stars = True
         else:
@@ -112,7 +118,8 @@ def _spread_keywords(arguments: v.Arguments, value: v.Value) -> None:
 
 
 def integer(machine: Interpreter, node: cst.Integer) -> v.Value:
-    return v.Const(node.evaluated_value, machine.site(node))
+    value = node.value
+    return v.Const(int(value) if value.isdigit() and value[0] != "0" else node.evaluated_value, machine.site(node))
 
 
 def float_(machine: Interpreter, node: cst.Float) -> v.Value:
@@ -120,6 +127,10 @@ def float_(machine: Interpreter, node: cst.Float) -> v.Value:
 
 
 def string(machine: Interpreter, node: cst.SimpleString | cst.ConcatenatedString) -> v.Value:
+    if node.__class__ is cst.SimpleString:
+        text: str = node.value  # type: ignore[union-attr]
+        if "\\" not in text and text[0] in "'\"" and text[1:2] != text[:1]:
+            return v.Const(text[1:-1])  # the usual case; evaluated_value compiles the literal
     try:
         return v.Const(node.evaluated_value)
     except (SyntaxError, ValueError):
@@ -170,7 +181,7 @@ def dict_(machine: Interpreter, node: cst.Dict) -> v.Value:
         if isinstance(element, cst.StarredDictElement):
             if isinstance(value, v.Mapping):
                 made.items.update(value.items)
-                made.open |= value.open
+                made.open |= value.open is not False
             else:
                 made.open = True
             continue
@@ -221,11 +232,18 @@ def operate(machine: Interpreter, node: cst.CSTNode, op: Any, left: v.Value, rig
     flow = v.merge_flows([left.flow, right.flow])
     pair = [left, right]
     if any(_has_tensor(x) for x in pair):
-        return tensor_from(machine, [x for x in pair if not isinstance(x, v.Const | v.Number)], flow)
+        made = tensor_from(machine, [x for x in pair if not isinstance(x, v.Const | v.Number)], flow)
+        carry(made, pair, "arithmetic")
+        return made
     arrays = [x for x in pair if isinstance(x, v.Array)]
     if arrays and all(isinstance(x, v.Array | v.Number | v.Const) for x in pair):
         dtypes = {a.dtype for a in arrays}
-        return v.Array(flow, dtypes.pop() if len(dtypes) == 1 else None, fresh=True, site=machine.site(node))
+        array = v.Array(flow, dtypes.pop() if len(dtypes) == 1 else None, fresh=True, site=machine.site(node))
+        carry(array, pair, "arithmetic")
+        return array
+    counter = counted(op, left, right, flow)
+    if counter is not None:
+        return counter
     if all(isinstance(x, v.Number | v.Const) for x in pair):
         return v.Number(flow)
     device = next((x.device for x in pair if isinstance(x, v.Unknown) and x.device is not None), None)
@@ -265,9 +283,12 @@ def boolean(machine: Interpreter, node: cst.BooleanOperation) -> v.Value:
     if known is not None:
         return machine.evaluate(node.right)
     context = Context(machine.context, "guard", machine.site(node), node.left)
-    context.taken = is_and
+    context.taken, context.value = is_and, left
     with machine.within(context):
         right = machine.evaluate(node.right)
+    rhythm = combined((rhythm_of(left), rhythm_of(right)), all_needed=is_and)
+    if rhythm is not None:
+        return boolean_of(rhythm)
     if isinstance(left, v.Unknown) and isinstance(left.guess, v.Const) and not is_and and not left.guess.value:
         unknown = v.Unknown(left.name, left.flow, guess=right, generic=left.generic)
         unknown.uses = left.uses
@@ -280,15 +301,15 @@ def unary(machine: Interpreter, node: cst.UnaryOperation) -> v.Value:
     if isinstance(node.operator, cst.Not):
         known = truth(value)
         if known is None:
-            result = v.Unknown("not")
-            result.proved = "bool"
-            return result
+            return boolean_of(opposite(rhythm_of(value)), "not")
         return v.Const(not known)
     if isinstance(value, v.Const) and isinstance(node.operator, cst.Minus) and isinstance(value.value, int | float):
         return v.Const(-value.value)
     machine.consume(value, node)
     if isinstance(value, v.Tensor):
-        return v.Tensor(v.merge_flows([value.flow]), value.device, value.dtype)
+        made = v.Tensor(v.merge_flows([value.flow]), value.device, value.dtype)
+        carry(made, [value])
+        return made
     if isinstance(value, v.Array):
         return v.Array(value.flow, value.dtype, fresh=True)
     return value if isinstance(value, v.Number) else v.Unknown("", value.flow)
@@ -311,6 +332,7 @@ def comparison(machine: Interpreter, node: cst.Comparison) -> v.Value:
                     made = tensor_from(machine, [left, right], v.merge_flows([left.flow, right.flow]).without_graph(),
                                        index=True)
                     made.dtype = "bool"
+                    carry(made, [left, right], "arithmetic")
                     return made
             if isinstance(left, v.Array) or isinstance(right, v.Array):
                 return v.Array(v.merge_flows([left.flow, right.flow]), "bool", fresh=True)
@@ -321,6 +343,7 @@ def comparison(machine: Interpreter, node: cst.Comparison) -> v.Value:
                     machine.consume(right, node)
                     return v.Unknown("comparison", v.merge_flows([left.flow, right.flow]).without_graph(),
                                      device=device)
+            result.rhythm = of_comparison(part.operator, left, right)  # type: ignore[attr-defined]
         left = right
     return result
 
@@ -449,7 +472,8 @@ def _narrow_class(machine: Interpreter, test: cst.Call) -> None:
 
 
 def if_expression(machine: Interpreter, node: cst.IfExp) -> v.Value:
-    known = truth(machine.evaluate(node.test))
+    value = machine.evaluate(node.test)
+    known = truth(value)
     if known is True:
         return machine.evaluate(node.body)
     if known is False:
@@ -464,7 +488,7 @@ def if_expression(machine: Interpreter, node: cst.IfExp) -> v.Value:
         return run
 
     arms: list[Arm] = [(node.test, True, arm(node.body, True)), (node.test, False, arm(node.orelse, False))]
-    machine.alternatives(node, arms)
+    machine.alternatives(node, arms, value)
     return v.join(*values)
 
 

@@ -38,7 +38,7 @@ def import_name(machine: Interpreter, alias: cst.ImportAlias) -> None:
 
 
 def _module_value(machine: Interpreter, path: Any) -> ProjectModule:
-    return ProjectModule(str(path), lambda: machine.project.load(machine, path))
+    return ProjectModule(str(path))
 
 
 def import_names(machine: Interpreter, node: cst.ImportFrom) -> None:
@@ -69,10 +69,4 @@ def _import_star(machine: Interpreter, base: str, found: Any) -> None:
     if found is None:
         machine.frame.module.stars.append(base)
         return
-    model = machine.project.load(machine, found)
-    if model is None:
-        return
-    machine.frame.module.stars.extend(model.stars)
-    for name, value in model.frame.names.items():
-        if not name.startswith("_"):
-            machine.frame.names[name] = value
+    machine.frame.module.star_files.append(found)  # looked into when a name is found nowhere else

@@ -19,7 +19,7 @@ from torchlint.semantics.recording import Block, Branch, Call, Context, Event, E
 from torchlint.semantics.scopes import Frame, ModuleModel
 
 if TYPE_CHECKING:
-    from torchlint.semantics.project import Linker
+    from torchlint.semantics.linker import Linker
 
 _MISSING: Any = object()
 CALL_DEPTH = 8  # followed calls inside each other; a trial found nothing more at 12 than at 4
@@ -191,6 +191,11 @@ class Interpreter:
             _store(target, key, old)
         return list(changes.values())
 
+    def undo_all(self) -> None:
+        """Give objects that other runs share their state from before this run."""
+        self.frame = None  # type: ignore[assignment]
+        self._undo(0)
+
     def _merge(self, outcomes: list[list[Change]]) -> None:
         """Make the heap any one of these outcomes, each given as changes from the state of now."""
         if not any(outcomes):
@@ -201,8 +206,11 @@ class Interpreter:
             news = [changes[slot][3] if slot in changes else old for changes in by_slot]
             self.write(target, key, _joined(news, target))
 
-    def alternatives(self, node: cst.CSTNode, arms: list[Arm]) -> str | None:
-        """Run each arm from the same state, then join. Returns how control leaves, if on every arm."""
+    def alternatives(self, node: cst.CSTNode, arms: list[Arm], value: v.Value | None = None) -> str | None:
+        """Run each arm from the same state, then join. Returns how control leaves, if on every arm.
+
+        ``value`` is what the test evaluates to.
+        """
         frame, before, outer = self.frame, self.frame.names, self.context
         branch = Branch(self.site(node))
         if not self.quiet:
@@ -216,7 +224,7 @@ class Interpreter:
             arm = Block(branch)
             branch.arms.append(arm)
             context = Context(outer, "guard", self.site(node), test)
-            context.taken = taken
+            context.taken, context.value = taken, value
             with self.within(context, arm):
                 ends = run()
             arm.ends = ends
@@ -234,7 +242,7 @@ class Interpreter:
         self._merge([changes for _, changes in going])
         for test, taken in left:  # what follows happens only where that arm was not taken
             self.context = Context(self.context, "guard", self.site(node), test)
-            self.context.taken = None if taken is None else not taken
+            self.context.taken, self.context.value = None if taken is None else not taken, value
         return None
 
     def _leave(self, ends: str, names: dict[str, v.Value], changes: list[Change]) -> None:
@@ -303,7 +311,7 @@ class Interpreter:
         frame = Frame(function.module, function.frame, function)
         frame.receiver = function.receiver
         frame.owner = function.owner
-        call = Call(self.site(node), function)
+        call = Call(self.site(node), function, is_entry=entry)
         outer_frame = self.frame
         if not self.bind_parameters(self, frame, function, arguments, generic=entry):
             return self.give_up(function, arguments, node)
@@ -387,7 +395,7 @@ def widened(value: v.Const) -> v.Value:
     if isinstance(value.value, bool) or value.value is None:
         return v.Union((value, v.Unknown("changed in the loop")))
     if isinstance(value.value, int | float | complex):
-        return v.Number()
+        return v.Counter()
     if isinstance(value.value, str):
         return v.Text()
     return v.Unknown("changed in the loop")
@@ -428,8 +436,10 @@ def _joined(news: list[Any], target: Any) -> Any:
         return merged
     if all(isinstance(new, v.Value) for new in present):
         return v.join(*present)
-    if isinstance(target, v.Mapping):
-        return True if isinstance(first, bool) else {k: i for new in present for k, i in new.items()}
+    if isinstance(first, dict):
+        return {key: item for new in present for key, item in new.items()}
+    if isinstance(target, v.Mapping | v.Sequence):  # `open`, and `rest` that one arm lacks
+        return True if isinstance(first, bool) else next((new for new in present if new is not None), None)
     return first if all(new == first for new in present) else None
 
 

@@ -10,7 +10,9 @@ import libcst as cst
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.containers import extend, iterate, items_of
+from torchlint.semantics.host import carried, carry, needs_host, numpy_fill, settled, spoil
 from torchlint.semantics.recording import Context
+from torchlint.semantics.rhythm import CLOCKS
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
@@ -49,6 +51,10 @@ def call_symbol(machine: Interpreter, name: str, arguments: v.Arguments, node: c
     if kind == "unknown" and known.category == "class":
         return construct(machine, name, "object", arguments, node)
     result = result_of(machine, kind, arguments, node, known)
+    if result.flow.lowered is not None and needs_host(name):
+        result.flow = settled(result.flow)
+    if name.startswith("numpy."):
+        numpy_fill(machine, name, arguments, node, result)
     if name.startswith("torch.") and isinstance(result, v.Tensor):
         machine.emit("torch_call", node, None, result, arguments, name=name)
     return result
@@ -63,7 +69,7 @@ def unknown_call(machine: Interpreter, name: str, arguments: v.Arguments, node: 
         flows.append(value.flow)
     if "backward" in name.rpartition(".")[2]:
         backward(machine, node, arguments)
-    return v.Unknown(name, v.merge_flows(flows))
+    return v.Unknown(name, settled(v.merge_flows(flows)))
 
 
 def escape(machine: Interpreter, value: v.Value, into: str, node: cst.CSTNode | None = None) -> None:
@@ -83,8 +89,10 @@ def escape(machine: Interpreter, value: v.Value, into: str, node: cst.CSTNode | 
     elif isinstance(value, v.Mapping):
         for item in value.items.values():
             escape(machine, item, into)
-    elif isinstance(value, v.Array):
-        value.held = True
+    elif isinstance(value, v.Tensor | v.Array | v.Union):
+        spoil(value)
+        if isinstance(value, v.Array):
+            value.held = True
 
 
 def construct(machine: Interpreter, name: str, kind: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
@@ -107,7 +115,9 @@ def result_of(machine: Interpreter, kind: str, arguments: v.Arguments, node: cst
     operands = list(arguments.all())
     flow = v.merge_flows(value.flow for value in operands)
     if kind == "tensor":
-        return tensor_from(machine, operands, flow, arguments)
+        made = tensor_from(machine, operands, flow, arguments)
+        carry(made, operands, known.name.rpartition(".")[2] if known is not None else "")
+        return made
     if kind == "ndarray":
         flags = known.flags if known is not None else frozenset()
         dtype = known.dtype if known is not None else None
@@ -118,11 +128,15 @@ def result_of(machine: Interpreter, kind: str, arguments: v.Arguments, node: cst
             dtypes = {o.dtype for o in operands if isinstance(o, v.Array)}
             dtype = dtypes.pop() if len(dtypes) == 1 and "fresh" in flags else None
         owner = next((o for o in operands if isinstance(o, v.Array)), None) if "view" in flags else None
-        return v.Array(flow, dtype, fresh="fresh" in flags, readonly="readonly" in flags,
-                       site=machine.site(node), owner=owner)
+        array = v.Array(flow, dtype, fresh="fresh" in flags, readonly="readonly" in flags,
+                        site=machine.site(node), owner=owner)
+        carry(array, operands, known.name.rpartition(".")[2] if known is not None else "")
+        return array
     if kind.startswith("tuple["):
         parts = kind[6:-1].split(",")
         return v.Sequence([result_of(machine, part.strip(), arguments, node, known) for part in parts], "tuple", flow=flow)
+    if kind == "tuple" and known is not None:
+        return _tuple_of(machine, known, arguments, node, flow)
     if kind in ("number", "numpy_scalar", "int", "float"):
         return v.Number(flow)
     if kind == "bool":
@@ -138,6 +152,22 @@ def result_of(machine: Interpreter, kind: str, arguments: v.Arguments, node: cst
     if kind in ("unknown", "object"):
         return v.Unknown(known.name if known is not None else "", flow)
     return v.External(known.name if known is not None else kind, kind, arguments, machine.site(node))
+
+
+_TUPLES_OF_ARRAYS = frozenset({"where", "nonzero", "meshgrid", "unique", "intersect1d", "tril_indices", "triu_indices",
+                               "histogram2d", "ix_", "eig", "eigh", "qr", "broadcast_arrays", "diag_indices",
+                               "atleast_1d", "atleast_2d", "atleast_3d", "indices"})
+
+
+def _tuple_of(machine: Interpreter, known: Any, arguments: v.Arguments, node: cst.CSTNode, flow: v.Flow) -> v.Value:
+    """A tuple of unknown length: of tensors or arrays where the function is known to give nothing else."""
+    package, _, short = known.name.partition(".")
+    rest: v.Value = v.Unknown(known.name, flow)
+    if package == "torch":
+        rest = result_of(machine, "tensor", arguments, node, known)
+    elif package == "numpy" and short.rpartition(".")[2] in _TUPLES_OF_ARRAYS:
+        rest = result_of(machine, "ndarray", arguments, node, known)
+    return v.Sequence((), "tuple", rest=rest, flow=flow)
 
 
 def tensor_from(machine: Interpreter, operands: list[v.Value], flow: v.Flow, arguments: v.Arguments | None = None,
@@ -329,8 +359,10 @@ def _tensor_from_data(machine: Interpreter, name: str, arguments: v.Arguments, n
     device = where_of(where) if where is not None else "cpu" if machine.project.default_device == "cpu" else None
     made = v.Tensor(flow, device, _constructor_dtype(name, arguments))
     event = machine.emit("tensor_from_data", node, data, made, arguments, name=name)
-    if device == "cpu" and where is None and (data is None or not is_tensorlike(data)):
-        made.flow = made.flow.changed(created=event)
+    if device == "cpu" and where is None:
+        created = carried([data]) if data is not None else None
+        if created is not None or _are_sizes(name, arguments) or isinstance(data, v.External) and data.kind == "range":
+            made.flow = made.flow.changed(created=created or event)
     if where is not None and data is not None and device not in (None, "cpu"):
         machine.emit("to_device", node, data, made, arguments, how="device=", where=where)
     return made
@@ -358,9 +390,19 @@ for _dtype in ("Float", "Double", "Half", "Long", "Int", "Short", "Byte", "Char"
 
     HANDLERS[f"torch.cuda.{_dtype}Tensor"] = _cuda_tensor
 
+
+def _are_sizes(name: str, arguments: v.Arguments) -> bool:
+    """Whether a legacy constructor is given sizes (or nothing), not data."""
+    if name.rpartition(".")[2] in ("tensor", "as_tensor", "asarray", "from_numpy"):
+        return False
+    given = arguments.positional
+    return len(given) != 1 or isinstance(given[0], v.Number) or isinstance(given[0], v.Const) and isinstance(
+        given[0].value, int)
+
+
 _FACTORIES = ("zeros", "ones", "rand", "randn", "arange", "full", "eye", "empty", "linspace", "logspace", "randint",
               "randperm", "normal", "bernoulli", "tril_indices", "triu_indices", "hann_window", "hamming_window",
-              "range")
+              "blackman_window", "bartlett_window", "kaiser_window", "range", "fft.fftfreq", "fft.rfftfreq")
 
 
 @handles(*(f"torch.{name}" for name in _FACTORIES))
@@ -378,7 +420,8 @@ def _factory(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     dtype = arguments.get("dtype")
     made = v.Tensor(v.NO_FLOW, device, dtype_name(dtype) if dtype is not None else None)
     event = machine.emit("create", node, None, made, arguments, name=name)
-    if device == "cpu" and where is None:
+    pinned = arguments.get("pin_memory")
+    if device == "cpu" and where is None and (pinned is None or isinstance(pinned, v.Const) and not pinned.value):
         made.flow = v.Flow(created=event)
     return made
 
@@ -567,6 +610,11 @@ def _is_instance(value: v.Value, cls: v.Value) -> bool | None:
     return None
 
 
+@handles(*CLOCKS)
+def _clock(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+    return v.Counter()
+
+
 @handles("builtins.len")
 def _len(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     for value in arguments.positional:
@@ -575,9 +623,9 @@ def _len(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTN
     return v.Number()
 
 
-@handles("builtins.range")
+@handles("builtins.range", "itertools.count")
 def _range(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
-    return v.External("builtins.range", "range", arguments, machine.site(node))
+    return v.External(name, "range", arguments, machine.site(node))
 
 
 @handles("builtins.list", "builtins.tuple", "builtins.set", "builtins.sorted", "builtins.reversed",
@@ -599,7 +647,7 @@ def _list(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CST
         return v.Sequence([v.Const(key) for key in source.items], kind)
     if isinstance(source, v.Parameters) and name == "builtins.list":
         return source
-    return v.Sequence((), kind, rest=iterate(machine, source), site=machine.site(node), flow=source.flow)
+    return _over(v.Sequence((), kind, rest=iterate(machine, source), site=machine.site(node), flow=source.flow), source)
 
 
 def children_of(module: v.Value) -> list[v.Value] | None:
@@ -633,7 +681,7 @@ def _enumerate(machine: Interpreter, name: str, arguments: v.Arguments, node: cs
     if items is not None and items.exact:
         pairs = [v.Sequence([v.Const(i), item], "tuple") for i, item in enumerate(items.items)]
         return v.Sequence(pairs, "list", flow=source.flow)
-    pair = v.Sequence([v.Number(), iterate(machine, source)], "tuple")
+    pair = v.Sequence([v.Counter(), iterate(machine, source)], "tuple")
     made = v.Sequence((), "list", rest=pair, flow=source.flow)
     made.site = None
     return _over(made, source)
@@ -641,9 +689,14 @@ def _enumerate(machine: Interpreter, name: str, arguments: v.Arguments, node: cs
 
 def _over(made: v.Sequence, source: v.Value) -> v.Value:
     """An iterator over a loader goes on being known as such."""
-    if isinstance(source, v.External) and source.kind == "loader":
+    if is_loader(source):
         made.flow = v.Flow(loader=source)
     return made
+
+
+def is_loader(value: v.Value) -> bool:
+    """Whether a value is a data loader, or an object of a project's class that derives from one."""
+    return value.kind == "loader" or isinstance(value, v.Instance) and value.external == "loader"
 
 
 @handles("builtins.zip")

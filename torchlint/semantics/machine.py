@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchlint.semantics import attributes, calls, expressions, library, statements
 from torchlint.semantics.interpreter import Interpreter
-from torchlint.semantics.project import Linker
+from torchlint.semantics.linker import Linker
 
 Interpreter.expressions = expressions.EXPRESSIONS
 Interpreter.statements = statements.STATEMENTS

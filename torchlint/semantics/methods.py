@@ -10,6 +10,7 @@ from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import freeze
 from torchlint.semantics.containers import append, extend, get_item, items_of, iterate
+from torchlint.semantics.host import OVERWRITING, carried, carry, settled, spoil
 from torchlint.semantics.library import (
     backward,
     device_of,
@@ -136,9 +137,13 @@ def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, argum
         if name == "new_tensor" and data is not None:
             machine.emit("tensor_from_data", node, data, None, arguments, name="Tensor.new_tensor")
     if "in_place" in known.flags:
-        created = receiver.flow.created
-        if created is not None and all(isinstance(a, v.Const | v.Number) for a in arguments.all()):
-            return receiver
+        if name in OVERWRITING and receiver.device == "cpu" and receiver.flow.created is None:
+            filled = machine.emit("create", node, None, receiver, arguments, name=f"Tensor.{name}")
+            receiver.flow = v.Flow(created=filled)
+        if receiver.flow.created is not None:
+            if carried(operands, name) is not None:
+                return receiver
+            spoil(receiver)
         if receiver.flow.layers and name in ("relu_", "add_", "mul_", "clamp_"):
             return v.Tensor(flow, device_of(receiver), receiver.dtype)
         receiver.flow = flow.changed(layers=()) if flow is not v.NO_FLOW else flow
@@ -150,20 +155,17 @@ def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, argum
         if index:
             flow = flow.without_graph()
         made = tensor_from(machine, operands, flow, arguments, index=index)
-        if receiver.flow.created is not None and name in _SHAPES:
-            made.flow = made.flow.changed(created=receiver.flow.created)
+        carry(made, operands, name)
         return made
     if kind.startswith("tuple[") and name in ("max", "min", "sort", "topk", "median", "mode", "kthvalue", "cummax"):
         values = tensor_from(machine, operands, flow, arguments)
         return v.Sequence([values, tensor_from(machine, operands, flow.without_graph(), arguments, index=True)],
                           "tuple", flow=flow)
     if kind.startswith("tuple[") or kind == "list":
-        return v.Sequence((), "tuple", rest=tensor_from(machine, operands, flow, arguments), flow=flow)
+        part = tensor_from(machine, operands, flow, arguments)
+        carry(part, operands, name)
+        return v.Sequence((), "tuple", rest=part, flow=flow)
     return result_of(machine, kind, arguments, node)
-
-
-_SHAPES = frozenset({"view", "reshape", "unsqueeze", "squeeze", "expand", "repeat", "transpose", "permute", "flatten",
-                     "view_as", "expand_as", "t", "triu", "tril", "requires_grad_"})
 
 
 def _cast_flow(flow: v.Flow) -> v.Flow:
@@ -179,6 +181,8 @@ def _move(machine: Interpreter, receiver: v.Value, name: str, arguments: v.Argum
         machine.consume(receiver, node, "cast")
         flow = _cast_flow(flow)
     old = device_of(receiver)
+    if name == "type_as" and where is None and flow.created is not None and device_of(target or v.NONE) != "cpu":
+        where = "device"
     dtype = dtype or (receiver.dtype if isinstance(receiver, v.Tensor) else None)
     if where is None:
         made = v.Tensor(flow, old, dtype)
@@ -188,7 +192,7 @@ def _move(machine: Interpreter, receiver: v.Value, name: str, arguments: v.Argum
     if where == "cpu":
         event = machine.emit("to_host", node, receiver, made, arguments, how=name, old=old)
         machine.emit("sync", node, receiver, how=f".{name}()", explicit=True, moves=True)
-        if old != "cpu":
+        if old != "cpu" and not (old is None and flow.loader is not None):
             made.flow = made.flow.changed(lowered=event, steps=())
     else:
         machine.emit("to_device", node, receiver, made, arguments, how=name, old=old, where=target)
@@ -263,9 +267,9 @@ def _to_python(machine: Interpreter, receiver: v.Tensor, name: str, node: cst.CS
         event = machine.emit("to_host", node, receiver, None, how=name, old=receiver.device)
         flow = flow.changed(lowered=event, steps=())
     if name == "item":
-        return v.Number(flow)
+        return v.Number(settled(flow))
     if name == "tolist":
-        return v.Sequence((), "list", rest=v.Number(flow), flow=flow)
+        return v.Sequence((), "list", rest=v.Number(settled(flow)), flow=settled(flow))
     return v.Array(flow, receiver.dtype, site=machine.site(node))
 
 
@@ -286,7 +290,7 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
     kind = receiver.kind
     if kind == "module" and name in ("requires_grad_", "zero_grad", "apply", "half", "cuda", "cpu"):
         return module_method(machine, receiver, name, arguments, node)
-    if name in ("cuda", "cpu", "to") and kind != "module":
+    if (name in ("cuda", "cpu", "to") or name in ("type", "type_as") and not plain) and kind != "module":
         return _move_unknown(machine, receiver, name, arguments, node)
     if kind == "module" and name == "to":
         return module_method(machine, receiver, name, arguments, node)
@@ -366,7 +370,8 @@ def _move_unknown(machine: Interpreter, receiver: v.Unknown, name: str, argument
     if where == "cpu":
         event = machine.emit("to_host", node, receiver, made, arguments, how=name, old=receiver.device)
         machine.emit("sync", node, receiver, how=f".{name}()", explicit=True, moves=True)
-        made.flow = made.flow.changed(lowered=event, steps=())
+        if receiver.device is not None or receiver.flow.loader is None:
+            made.flow = made.flow.changed(lowered=event, steps=())
     else:
         machine.emit("to_device", node, receiver, made, arguments, how=name, old=receiver.device, where=target)
         if made.flow.lowered is not None or made.flow.created is not None:
@@ -384,10 +389,10 @@ def _unknown_to_python(machine: Interpreter, receiver: v.Unknown, name: str, nod
     machine.emit("sync", node, receiver, how=f".{name}()", explicit=True)
     flow = v.merge_flows([receiver.flow]).without_graph()
     if name == "item":
-        return v.Number(flow)
+        return v.Number(settled(flow))
     if name == "numpy":
         return v.Array(flow, site=machine.site(node))
-    return v.Sequence((), "list", rest=v.Number(flow), flow=flow)
+    return v.Sequence((), "list", rest=v.Number(settled(flow)), flow=settled(flow))
 
 
 # ----------------------------------------------------------------------- arrays
@@ -406,7 +411,9 @@ def _array_method(machine: Interpreter, receiver: v.Array, name: str, arguments:
             given = arguments.get("dtype", 0)
             dtype = dtype_name(given) if given is not None else None
         fresh = "fresh" in known.flags
-        return v.Array(flow, dtype, fresh=fresh, site=machine.site(node), owner=None if fresh else receiver)
+        made = v.Array(flow, dtype, fresh=fresh, site=machine.site(node), owner=None if fresh else receiver)
+        carry(made, [receiver, *arguments.all()], name)
+        return made
     if kind == "tensor":
         return v.Unknown(name, flow)
     if name == "tolist":
@@ -635,7 +642,7 @@ def _external_method(machine: Interpreter, receiver: v.Value, name: str, argumen
     if known is not None:
         return result_of(machine, known.returned([a.kind for a in arguments.positional], arguments.keywords),
                          arguments, node)
-    return v.Unknown(name, v.merge_flows([receiver.flow, *(a.flow for a in arguments.all())]))
+    return v.Unknown(name, settled(v.merge_flows([receiver.flow, *(a.flow for a in arguments.all())])))
 
 
 def _training_method(machine: Interpreter, receiver: v.Value, kind: str, name: str, arguments: v.Arguments,

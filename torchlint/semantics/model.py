@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics import values as v
+from torchlint.semantics.library import is_loader
 from torchlint.semantics.machine import new_machine
-from torchlint.semantics.project import Linker, Project
+from torchlint.semantics.linker import Linker, SharedBodies
+from torchlint.semantics.project import Project
 from torchlint.semantics.recording import Block, Context, Event
 from torchlint.semantics.scopes import ModuleModel
 from torchlint.semantics.values import Site
+from torchlint.syntax.source import Source
 from torchlint.syntax.tree import Tree
 
 if TYPE_CHECKING:
@@ -60,6 +63,10 @@ class Model:
         found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
         return found if everywhere else [event for event in found if event.site.tree is self.tree]
 
+    def reached(self, *kinds: str) -> list[Event]:
+        """The events of these kinds, in this file or another, in runs that other files begin too."""
+        return self.events(*kinds, everywhere=True)
+
     def by_site(self, *kinds: str) -> Iterator[tuple[Site, list[Event]]]:
         """The events of these kinds in this file, all contexts of one place together."""
         groups: dict[tuple[int, int], list[Event]] = {}
@@ -67,6 +74,25 @@ class Model:
             groups.setdefault(event.site.key, []).append(event)
         for group in groups.values():
             yield group[0].site, group
+
+    @functools.cached_property
+    def is_test(self) -> bool:
+        """Whether the file is a unit test: it is named as pytest wants it and defines tests, or uses unittest."""
+        name, text = self.module.path.name, self.tree.source.text
+        named = name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+        return named and ("def test_" in text or "import pytest" in text) or "unittest.TestCase" in text
+
+    def draws_single_batch(self, loader: v.Value) -> bool:
+        """Whether all that is seen of a loader's use is ``next(iter(loader))``."""
+        drawn = any(event.subject is not None and event.subject.flow.loader is loader for event in
+                    self.events("next", everywhere=True))
+        return drawn and not any(_source_of(loop.iterable) is loader for entry in self.entries for loop in entry.loops())
+
+
+def _source_of(iterable: v.Value | None) -> v.Value | None:
+    if iterable is None:
+        return None
+    return iterable if is_loader(iterable) else iterable.flow.loader
 
 
 def _settled_kind(event: Event) -> str:
@@ -79,11 +105,15 @@ def _settled_kind(event: Event) -> str:
     return event.kind
 
 
-def build_model(project: Project, tree: Tree, path: Path, target_torch: TorchVersion | None = None) -> Model:
-    """Run a source's entries and keep what they record."""
-    project.adopt(path, tree)
-    linker = Linker(project)
-    machine = new_machine(linker)
+def build_model(project: Project, source: Source, path: Path, target_torch: TorchVersion | None = None) -> Model:
+    """Run a source's entries and keep what they record. Raises what ``parse`` raises."""
+    if project.last_machine is not None:
+        project.last_machine.undo_all()
+    if project.shared is None:
+        project.shared = SharedBodies(project)
+    tree = project.adopt(path, source)
+    linker = Linker(project, path, project.shared)
+    machine = project.last_machine = new_machine(linker)
     module = linker.run(machine, path, tree)
     model = Model(tree, machine, module, target_torch)
     if module.body is not None:
@@ -120,13 +150,17 @@ class Entries:
         machine = self.machine
         block = Block()
         self.model.entries.append(block)
-        mark = len(machine.journal)
+        mark, made = len(machine.journal), (len(machine.modules), len(machine.containers))
         context = Context(None, "entry", v.Site(self.model.tree, node), what)
         with machine.fresh(self.module.frame, context, block):
             machine.run_guarded(run)
             self.steps += machine.steps
         if not keep:
+            if what != "uncalled":
+                self._forward_uncalled(*made)
             machine._undo(mark)
+            for module in machine.modules[made[0]:]:  # what it made is gone
+                machine.made.pop(module.cls, None)
 
     def _in_order(self) -> list[v.Function]:
         text = self.model.tree.source.text
@@ -140,12 +174,15 @@ class Entries:
     def _run_function(self, function: v.Function) -> None:
         machine = self.machine
         function = self._as_decorated(function)
+        owner = function.owner
+        if owner is not None and owner not in machine.generic and not function.static:
+            self._entry("receiver", owner.node, lambda: made_for(machine, owner), keep=True)
 
         def run() -> None:
             target = function
             arguments = v.Arguments()
-            if function.owner is not None and not function.static:
-                target = function.bound_to(self._receiver(function.owner))
+            if owner is not None and owner in machine.generic and not function.static:
+                target = function.bound_to(machine.generic[owner])
             if function.name == "forward" and function.owner is not None and target.receiver is not None \
                     and getattr(target.receiver, "external", None) == "module":
                 machine.forwarded.add(id(target.receiver))
@@ -167,16 +204,13 @@ class Entries:
         bound = names.get(function.name)
         return bound if isinstance(bound, v.Function) and bound.node is function.node else function
 
-    def _receiver(self, cls: v.Class) -> v.Value:
-        """An object of the class of which nothing is known but what its constructor does."""
-        if cls.generic is None:
-            cls.generic = made_for(self.machine, cls)
-        return cls.generic
+    def _forward_uncalled(self, modules: int = 0, containers: int = 0) -> None:
+        """Modules and Sequentials that nobody calls are run once, their output taken by somebody unknown.
 
-    def _forward_uncalled(self) -> None:
-        """Modules and Sequentials that nobody calls are run once, their output taken by somebody unknown."""
+        Only those behind the first so many.
+        """
         machine = self.machine
-        for module in [*machine.modules, *machine.containers]:
+        for module in [*machine.modules[modules:], *machine.containers[containers:]]:
             if id(module) in machine.forwarded or self.steps > _SOURCE_BUDGET:
                 continue
             site = module.site
@@ -215,7 +249,7 @@ def made_for(machine: Interpreter, cls: v.Class) -> v.Instance:
     made = v.Instance(cls, v.Site(cls.module.tree, cls.node))
     made.external = external_kind(cls)
     made.is_generic = True
-    cls.generic = made
+    machine.generic[cls] = made
     if made.external == "module":
         machine.modules.append(made)
     initialise(machine, made, v.Arguments(), cls.node, entry=True)

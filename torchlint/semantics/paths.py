@@ -30,15 +30,23 @@ def meeting(a: Item, b: Item) -> Block | None:
 
 def loops_around(item: Item | Block) -> Iterator[Loop]:
     """The loops around an item, innermost first, through the calls."""
-    if isinstance(item, Block):
-        if isinstance(item.owner, Loop):
-            yield item.owner
-        if item.owner is None:
-            return
-        item = item.owner
-    for block in enclosing_blocks(item):
+    blocks = blocks_around(item) if isinstance(item, Block) else enclosing_blocks(item)
+    for block in blocks:
         if isinstance(block.owner, Loop):
             yield block.owner
+
+
+def blocks_around(block: Block) -> Iterator[Block]:
+    """A block and the blocks around it, innermost first."""
+    yield block
+    if block.owner is not None:
+        yield from enclosing_blocks(block.owner)
+
+
+def loops_between(item: Item, block: Block) -> list[Loop]:
+    """The loops around an item that lie inside ``block``."""
+    outer = {id(loop) for loop in loops_around(block)}
+    return [loop for loop in loops_around(item) if id(loop) not in outer]
 
 
 def comes_first(a: Item, b: Item) -> bool:

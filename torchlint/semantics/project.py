@@ -7,25 +7,14 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import libcst as cst
+from typing import Any
 
 from torchlint.semantics import knowledge
-from torchlint.semantics import values as v
-from torchlint.semantics.attributes import ProjectModule
-from torchlint.semantics.recording import Block, Context
-from torchlint.semantics.scopes import ModuleModel
-from torchlint.syntax.source import SourceError, read_source
+from torchlint.syntax.source import Source, SourceError, read_source
 from torchlint.syntax.tree import ParserLimit, Tree, parse
-
-if TYPE_CHECKING:
-    from torchlint.semantics.interpreter import Interpreter
 
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
 _LARGEST_LINKED = 400_000  # bytes; a larger file is generated, not written
-_MODULE_BUDGET = 4_000  # statements that importing one module may run
-_LINK_DEPTH = 12  # imports inside each other
 
 
 class Project:
@@ -34,6 +23,9 @@ class Project:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._trees: dict[Path, Tree | None] = {}
+        self._bytes: dict[Path, bytes] = {}
+        self.shared: Any = None  # the SharedBodies of all runs, made by the first
+        self.last_machine: Any = None  # whose changes to shared objects are still to be undone
         self._listings: dict[Path, frozenset[str]] = {}
         self._texts: dict[Path, bytes] = {}
         self._found: dict[tuple[str, Path, int], Path | None] = {}
@@ -62,9 +54,24 @@ class Project:
             self._texts[path] = found
         return found
 
-    def adopt(self, path: Path, tree: Tree) -> None:
-        """Use this tree for the file, whatever is on disk (an editor's text, stdin)."""
-        self._trees[path] = tree
+    def adopt(self, path: Path, source: Source) -> Tree:
+        """The tree of a source that is checked now, whatever is on disk (an editor's text, stdin).
+
+        Raises what ``parse`` raises.
+        """
+        known = self._trees.get(path)
+        same = known is not None and known.source.text == source.text
+        tree = self._trees[path] = Tree(source, known.module) if known is not None and same else parse(source)
+        return tree
+
+    def mentions(self, path: Path, name: str) -> bool:
+        """Whether a file's bytes hold the name."""
+        if path not in self._bytes:
+            try:
+                self._bytes[path] = path.read_bytes() if path.suffix == ".py" else b""
+            except OSError:
+                self._bytes[path] = b""
+        return name.encode() in self._bytes[path]
 
     def listing(self, folder: Path) -> frozenset[str]:
         found = self._listings.get(folder)
@@ -111,10 +118,10 @@ class Project:
             base = importer.parent
             for _ in range(level - 1):
                 base = base.parent
-            return self._below(base, parts) if parts else self._package(base)
+            return self.below(base, parts) if parts else self._package(base)
         top = parts[0]
         for base in [importer.parent, *importer.parent.parents]:
-            found = self._below(base, parts) if self._holds(base, top) else None
+            found = self.below(base, parts) if self._holds(base, top) else None
             if found is not None and found != importer:
                 return found
             if base == self.root or self.root not in base.parents:
@@ -123,7 +130,7 @@ class Project:
             return None
         for folder in ("src", "lib"):
             if folder in self.listing(self.root):
-                found = self._below(self.root / folder, parts)
+                found = self.below(self.root / folder, parts)
                 if found is not None:
                     return found
         return self._by_suffix(parts)
@@ -139,7 +146,7 @@ class Project:
         listing = self.listing(folder)
         return f"{name}.py" in listing or name in listing
 
-    def _below(self, base: Path, parts: list[str]) -> Path | None:
+    def below(self, base: Path, parts: list[str]) -> Path | None:
         for part in parts[:-1]:
             base = base / part
         last = parts[-1]
@@ -164,153 +171,3 @@ def shown_path(path: Path) -> str:
         return path.relative_to(Path.cwd()).as_posix()
     except ValueError:
         return path.as_posix()
-
-
-class Linker:
-    """One run's view of the project: the modules it has run, each in its own frame."""
-
-    def __init__(self, project: Project) -> None:
-        self.project = project
-        self.modules: dict[Path, ModuleModel] = {}
-        self.default_device: str | None = "cpu"
-        self._assigned: dict[int, dict[str, list[tuple[v.Function, Any]]]] = {}
-        self._tried: set[tuple[int, int]] = set()
-        self._depth = 0
-
-    def find(self, name: str, importer: ModuleModel, level: int = 0) -> Path | None:
-        return self.project.find(name, importer.path, level)
-
-    def load(self, machine: Interpreter, path: Path) -> ModuleModel | None:
-        """The module at that path, its body run; None where there is none."""
-        found = self.modules.get(path)
-        if found is not None:
-            return found
-        if path.suffix != ".py":  # a namespace package
-            return None
-        tree = self.project.tree(path) if self._depth < _LINK_DEPTH else None
-        if tree is None:
-            return None
-        return self.run(machine, path, tree)
-
-    def run(self, machine: Interpreter, path: Path, tree: Tree) -> ModuleModel:
-        """Run a module's body in a frame of its own, whatever else is going on."""
-        model = ModuleModel(path.stem, path, tree)
-        model.is_package = path.name == "__init__.py"
-        self.modules[path] = model
-        model.state = "running"
-        model.frame.names["__name__"] = v.Const(path.stem)
-        model.body = Block()
-        self._depth += 1
-        with machine.fresh(model.frame, Context(None, "entry", v.Site(tree, tree.module), "module"), model.body,
-                           _MODULE_BUDGET):
-            machine.run_guarded(lambda: machine.execute(tree.module))
-        self._depth -= 1
-        model.state = "done"
-        return model
-
-    def imported(self, machine: Interpreter, module: str, name: str) -> v.Value:
-        """What ``from module import name`` binds."""
-        path = Path(module)
-        model = self.load(machine, path)
-        found = model.frame.names.get(name) if model is not None else None
-        if found is not None:
-            return found
-        inner = self.submodule(machine, module, name)
-        if inner is not None:
-            return inner
-        if model is not None:
-            for library in model.stars:
-                if name in knowledge.star_names(library):
-                    return v.Symbol(knowledge.canonical(f"{library}.{name}"))
-        return v.Unknown(name)
-
-    def classes_of(self, machine: Interpreter, module: v.Value) -> list[v.Value]:
-        """The classes that a module of the project defines at its top."""
-        assert isinstance(module, ProjectModule)
-        model = module.load()
-        names = model.frame.names.values() if model is not None else ()
-        return [value for value in names if isinstance(value, v.Class) and value.module is model]
-
-    def submodule(self, machine: Interpreter, module: str, name: str) -> v.Value | None:
-        """A module inside a package."""
-        path = Path(module)
-        folder = path.parent if path.name == "__init__.py" else path
-        if path.suffix == ".py" and path.name != "__init__.py":
-            return None
-        found = self.project._below(folder, [name])
-        if found is None:
-            return None
-        return ProjectModule(str(found), lambda: self.load(machine, found))
-
-    # --------------------------------------------------------- self.x, class-wide
-
-    def assignments(self, cls: v.Class, name: str) -> int:
-        """At how many places the class's methods assign ``self.name``."""
-        return len(self._places(cls).get(name, ()))
-
-    def assigned_elsewhere(self, machine: Interpreter, value: v.Instance, name: str) -> v.Value | None:
-        """``self.name`` where a method other than the constructor sets it: that method is run for it."""
-        for function, _ in self._places(value.cls).get(name, ()):
-            tried = id(value), id(function.node)
-            if tried in self._tried or function.node in machine.active:
-                continue
-            self._tried.add(tried)
-            machine.quiet += 1
-            try:
-                machine.follow(function.bound_to(value), v.Arguments(), function.node, entry=True)
-            finally:
-                machine.quiet -= 1
-            if name in value.attributes:
-                return value.attributes[name]
-        return None
-
-    def _places(self, cls: v.Class) -> dict[str, list[tuple[v.Function, Any]]]:
-        found = self._assigned.get(id(cls))
-        if found is None:
-            found = {}
-            for each in cls.mro():
-                if isinstance(each, v.Class):
-                    for function in each.attributes.values():
-                        if isinstance(function, v.Function) and isinstance(function.node, cst.FunctionDef):
-                            _self_assignments(function, found)
-            self._assigned[id(cls)] = found
-        return found
-
-
-def _self_assignments(function: v.Function, found: dict[str, list[tuple[v.Function, Any]]]) -> None:
-    params = function.node.params.params
-    if not params:
-        return
-    receiver = params[0].name.value
-    waiting: list[Any] = [function.node.body]
-    while waiting:
-        node = waiting.pop()
-        cls = node.__class__
-        if cls is cst.Assign:
-            targets = [t.target for t in node.targets]
-        elif cls is cst.AugAssign or cls is cst.AnnAssign:
-            targets = [node.target]
-        else:
-            if cls in _NESTED:
-                waiting.extend(_NESTED[cls](node))
-            continue
-        for target in targets:
-            parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple | cst.List) else [target]
-            for part in parts:
-                if isinstance(part, cst.Attribute) and isinstance(part.value, cst.Name) \
-                        and part.value.value == receiver:
-                    found.setdefault(part.attr.value, []).append((function, node))
-
-
-_NESTED: dict[type, Any] = {
-    cst.IndentedBlock: lambda n: n.body,
-    cst.SimpleStatementSuite: lambda n: n.body,
-    cst.SimpleStatementLine: lambda n: n.body,
-    cst.For: lambda n: [n.body, *([n.orelse] if n.orelse else [])],
-    cst.While: lambda n: [n.body],
-    cst.With: lambda n: [n.body],
-    cst.If: lambda n: [n.body, *([n.orelse] if n.orelse else [])],
-    cst.Else: lambda n: [n.body],
-    cst.Try: lambda n: [n.body, *(h.body for h in n.handlers), *(p.body for p in (n.orelse, n.finalbody) if p)],
-}
-

@@ -22,7 +22,8 @@ class Context:
     ``grad``: whether autograd records here: True, False, or None where that is unknown.
     """
 
-    __slots__ = ("outer", "kind", "node", "data", "grad", "autocast", "depth", "taken", "block")
+    __slots__ = ("outer", "kind", "node", "data", "grad", "autocast", "depth", "taken", "block", "entered",
+                 "value")
 
     def __init__(self, outer: Context | None, kind: str, node: Any = None, data: Any = None) -> None:
         self.outer = outer
@@ -34,6 +35,8 @@ class Context:
         self.depth: int = outer.depth + 1 if outer else 0
         self.taken: bool | None = None  # a guard's branch: True, False (else)
         self.block: Block | None = None  # a loop's body, a call's body
+        self.value: Value | None = None  # a guard's test
+        self.entered = False  # a call that no program makes: the function is run as an entry
 
     def __iter__(self) -> Iterator[Context]:
         """This context and all around it, innermost first."""
@@ -64,7 +67,7 @@ class Context:
         if self is root or self.outer is None:
             return onto
         copy = Context(self.outer.rebased(root, onto), self.kind, self.node, self.data)
-        copy.taken, copy.block = self.taken, self.block
+        copy.taken, copy.block, copy.entered, copy.value = self.taken, self.block, self.entered, self.value
         if self.grad is not self.outer.grad:
             copy.grad = self.grad
         return copy
@@ -135,6 +138,17 @@ class Block(Item):
             elif isinstance(item, Loop | Call):
                 yield from item.body.events()
 
+    def loops(self) -> Iterator[Loop]:
+        """Every loop in here, those inside others too."""
+        for item in self.items:
+            if isinstance(item, Branch):
+                for arm in item.arms:
+                    yield from arm.loops()
+            elif isinstance(item, Loop | Call):
+                if isinstance(item, Loop):
+                    yield item
+                yield from item.body.loops()
+
 
 class Branch(Item):
     """Alternatives of which one is taken (an arm may be empty)."""
@@ -161,13 +175,14 @@ class Loop(Item):
 
 
 class Call(Item):
-    """A followed call into a project's function."""
+    """A followed call into a project's function. ``is_entry``: the run began with it, no code is seen to call it."""
 
-    __slots__ = ("body", "function")
+    __slots__ = ("body", "function", "is_entry")
 
-    def __init__(self, site: Site, function: Function) -> None:
+    def __init__(self, site: Site, function: Function, *, is_entry: bool = False) -> None:
         self.site = site
         self.function = function
+        self.is_entry = is_entry
         self.body = Block(self)
         self.parent = None
 

@@ -55,6 +55,7 @@ class ModuleModel:
         self.frame = Frame(self)
         self.state = "new"  # running, done
         self.stars: list[str] = []  # libraries whose public names are imported with a star
+        self.star_files: list[Path] = []  # files of the project, likewise
         self.functions: list[Function] = []  # every def, in order of definition, methods included
         self.classes: list[Class] = []
         self.mains: list[cst.BaseSuite] = []  # bodies of `if __name__ == "__main__"`

@@ -63,7 +63,7 @@ def augmented(machine: Interpreter, node: cst.AugAssign) -> None:
     value = operate(machine, node, node.operator, old, new)
     machine.emit("augmented", node, old, value, value=new) if isinstance(value, v.Tensor) else None
     if isinstance(value, v.Const):
-        value = v.Number() if isinstance(value.value, int | float) else value
+        value = v.Counter() if isinstance(value.value, int | float) else value
     if isinstance(old, v.Array) and isinstance(value, v.Array):
         value.owner = old
     assign_to(machine, node.target, value)
@@ -107,7 +107,8 @@ def if_(machine: Interpreter, node: cst.If) -> str | None:
     if machine.frame.function is None and machine.frame.owner is None and _is_main_guard(node.test):
         machine.frame.module.mains.append(node.body)
         return None
-    known = truth(machine.evaluate(node.test))
+    value = machine.evaluate(node.test)
+    known = truth(value)
     if known is True:
         return machine.execute(node.body)
     if known is False:
@@ -122,8 +123,7 @@ def if_(machine: Interpreter, node: cst.If) -> str | None:
         return _otherwise(machine, node)
 
     arms: list[Arm] = [(node.test, True, then), (node.test, False, otherwise)]
-    ends = machine.alternatives(node, arms)
-    return ends
+    return machine.alternatives(node, arms, value)
 
 
 def _otherwise(machine: Interpreter, node: cst.If) -> str | None:

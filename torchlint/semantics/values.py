@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 if TYPE_CHECKING:
-    from torchlint.semantics.recording import Event
+    from torchlint.semantics.recording import Context, Event
     from torchlint.semantics.scopes import Frame, ModuleModel
     from torchlint.syntax.tree import Tree
 
@@ -127,7 +127,8 @@ class Unknown(Value):
     attributes read on it. ``generic``: a parameter of an entry that no real caller reached.
     """
 
-    __slots__ = ("name", "guess", "uses", "attributes", "generic", "base", "device", "proved", "elements", "cut", "member")
+    __slots__ = ("name", "guess", "uses", "attributes", "generic", "base", "device", "proved", "elements", "cut", "member",
+                 "rhythm")
 
     def __init__(self, name: str = "", flow: Flow = NO_FLOW, *, guess: Value | None = None, generic: bool = False,
                  base: Value | None = None, device: str | None = None) -> None:
@@ -143,6 +144,7 @@ class Unknown(Value):
         self.elements: Value | None = None
         self.cut = False
         self.member: str | None = None  # the attribute of ``base`` that this is
+        self.rhythm: str | None = None  # of a test: how often it is true (see ``rhythm``)
 
     @property
     def kind(self) -> str:  # type: ignore[override]
@@ -198,6 +200,16 @@ class Number(Value):
 
     __slots__ = ()
     kind = "number"
+
+
+class Counter(Number):
+    """A number that changes with every iteration; ``elapsed``: one that starts again, as a remainder does."""
+
+    __slots__ = ("elapsed",)
+
+    def __init__(self, flow: Flow = NO_FLOW, *, elapsed: bool = False) -> None:
+        self.flow = flow
+        self.elapsed = elapsed
 
 
 class Text(Value):
@@ -370,7 +382,7 @@ class Function(Value):
 class Class(Value):
     """A class of the project: its bases in order and what its body binds."""
 
-    __slots__ = ("node", "module", "name", "bases", "attributes", "_mro", "generic", "widened", "made", "frame")
+    __slots__ = ("node", "module", "name", "bases", "attributes", "_mro", "frame")
     kind = "class"
 
     def __init__(self, node: cst.ClassDef, module: ModuleModel, bases: list[Value]) -> None:
@@ -381,8 +393,6 @@ class Class(Value):
         self.bases = bases
         self.attributes: dict[str, Value] = {}
         self._mro: list[Value] | None = None
-        self.generic: Instance | None = None
-        self.made: dict[Any, Instance] = {}
         self.frame: Frame | None = None
 
     def mro(self) -> list[Value]:
@@ -473,7 +483,7 @@ class External(Value):
     """An object of a library's class: a layer, an optimizer, a loader, a scaler, ..."""
 
     __slots__ = ("name", "kind", "arguments", "site", "attributes", "consumers", "state", "items", "escaped",
-                 "bias_uses", "uses")
+                 "uses", "context")
 
     def __init__(self, name: str, kind: str, arguments: Arguments | None = None, site: Site | None = None) -> None:
         self.flow = NO_FLOW
@@ -486,8 +496,8 @@ class External(Value):
         self.state: dict[str, Any] = {}
         self.items: Value | None = None  # a container's elements
         self.escaped = False
-        self.bias_uses: list[Site] = []
         self.uses: set[str] = set()
+        self.context: Context | None = None  # where it was constructed
 
     def argument(self, name: str, index: int | None = None) -> Value | None:
         return self.arguments.get(name, index)
@@ -503,6 +513,15 @@ class Consumer:
     site: Site
     layer: Value | None = None
     how: str = "operation"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BiasUse:
+    """Code that touches the ``bias`` of a module (which may be any module of an unknown kind)."""
+
+    module: Value
+    site: Site
+    context: Context
 
 
 class Parameters(Value):
@@ -601,12 +620,14 @@ def join(*values: Value) -> Value:
     if len(options) > _MOST_OPTIONS:
         if all(isinstance(o, Const | Number) for o in options):
             return Number()
+        layers = tuple(dict.fromkeys(layer for o in options for layer in o.flow.layers))
+        flow = merge_flows(o.flow for o in options)
+        flow = flow.changed(layers=layers) if layers else flow
         if all(isinstance(o, Tensor) for o in options):
             devices = {o.device for o in options if isinstance(o, Tensor)}
-            return Tensor(merge_flows(o.flow for o in options), devices.pop() if len(devices) == 1 else None)
+            return Tensor(flow, devices.pop() if len(devices) == 1 else None)
         known = [o for o in options if not isinstance(o, Unknown | Const)][:_MOST_OPTIONS]
-        rest = Unknown("join", merge_flows(o.flow for o in options))
-        return Union((*known[: _MOST_OPTIONS - 1], rest))
+        return Union((*known[: _MOST_OPTIONS - 1], Unknown("join", flow)))
     return Union(tuple(options))
 
 

@@ -1,0 +1,126 @@
+"""What rules ask about a network's layers: where they are constructed, who takes their output, who reads their bias."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics import knowledge
+from torchlint.semantics import values as v
+from torchlint.semantics.recording import Context
+
+if TYPE_CHECKING:
+    from torchlint.semantics.model import Model
+
+_LITERAL = re.compile(r"""(["'])(\w+)\1""")
+_ASKS_FOR_PRESENCE = re.compile(r"hasattr\([^()]*\)")
+
+
+def constructed(model: Model) -> Iterator[tuple[v.Site, list[v.External]]]:
+    """Every place of this source that constructs layers, with all that are made there, in any context.
+
+    What only a made-up call constructs is left out where a real call makes it too.
+    """
+    groups: dict[tuple[int, int], list[v.External]] = {}
+    for layer in model.machine.externals:
+        if layer.kind == "module" and layer.site is not None and layer.site.tree is model.tree:
+            groups.setdefault(layer.site.key, []).append(layer)
+    for group in groups.values():
+        real = [layer for layer in group if not _superseded(model, layer)]
+        if real and real[0].site is not None:
+            yield real[0].site, real
+
+
+def _superseded(model: Model, layer: v.External) -> bool:
+    """Whether a function around the construction was run with unknown arguments, and real calls of it exist."""
+    reached = model.machine.reached
+    return any(c.entered and id(c.data.node) in reached for c in layer.context or ())
+
+
+def is_cut(model: Model, layer: v.External) -> bool:
+    """Whether some run around the construction was given up, so that not every consumer may have been seen."""
+    cut = model.machine.cut
+    if not cut or layer.context is None:
+        return False
+    if id(layer.context.entry().node.node) in cut:
+        return True
+    return any(c.kind == "call" and isinstance(c.data, v.Function) and id(c.data.node) in cut for c in layer.context)
+
+
+def takers(layer: v.External) -> list[v.Consumer]:
+    """Who takes the values of the layer's output: a look at its shape does not count."""
+    return [consumer for consumer in layer.consumers if consumer.how != "shape"]
+
+
+def unguarded_bias_uses(model: Model, layer: v.External) -> list[v.Site]:
+    """Where code touches the layer's bias without asking whether there is one."""
+    return [use.site for use in model.machine.bias_uses if _may_be(use, layer) and not _asks_first(use)]
+
+
+def _may_be(use: v.BiasUse, layer: v.External) -> bool:
+    """Whether the module whose bias is used could be this layer."""
+    module = use.module
+    if isinstance(module, v.External):
+        return module.site is layer.site or module.site is not None and layer.site is not None \
+            and module.site.key == layer.site.key
+    if not isinstance(module, v.Unknown):
+        return False
+    classes = module.attributes.get("%is")
+    if isinstance(classes, v.Sequence) and not any(_is_of(layer, cls) for cls in classes.elements()):
+        return False
+    return all(word in layer.name.rpartition(".")[2] for word in _words_asked_for(use.context))
+
+
+def _is_of(layer: v.External, cls: v.Value) -> bool:
+    if isinstance(cls, v.Symbol):
+        return knowledge.api(cls.name) is None or knowledge.is_subclass(layer.name, cls.name)
+    return not isinstance(cls, v.Class)
+
+
+def _words_asked_for(context: Context) -> Iterator[str]:
+    """The words in ``if name.find("Conv") != -1`` and ``if "Conv" in name`` around a use, where they must be found."""
+    for guard in context:
+        test = guard.data
+        if guard.kind != "guard" or not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            continue
+        target = test.comparisons[0]
+        if isinstance(target.operator, cst.In) and guard.taken:
+            asked: cst.BaseExpression = test.left
+        elif _found(test) and guard.taken:
+            asked = test.left.args[0].value  # type: ignore[attr-defined]
+        else:
+            continue
+        if isinstance(asked, cst.SimpleString) and isinstance(asked.evaluated_value, str):
+            yield asked.evaluated_value
+
+
+def _found(test: cst.Comparison) -> bool:
+    """Whether it reads ``name.find(word) != -1``, or ``>= 0``."""
+    target = test.comparisons[0]
+    return (
+        isinstance(test.left, cst.Call)
+        and isinstance(test.left.func, cst.Attribute)
+        and test.left.func.attr.value == "find"
+        and len(test.left.args) == 1
+        and isinstance(target.operator, cst.NotEqual | cst.GreaterThanEqual | cst.GreaterThan)
+    )
+
+
+def _asks_first(use: v.BiasUse) -> bool:
+    """Whether the use is itself a test for None, or stands behind one."""
+    tree = use.site.tree
+    node, parent = use.site.node, tree.parent(use.site.node)
+    if isinstance(parent, cst.Comparison) and isinstance(parent.comparisons[0].operator, cst.Is | cst.IsNot):
+        return True
+    if isinstance(parent, cst.If | cst.IfExp) and parent.test is node:
+        return True
+    if isinstance(parent, cst.BooleanOperation | cst.UnaryOperation):
+        return True
+    return any(c.kind == "guard" and c.data is not None and "bias" in _asked_of(c.data) for c in use.context)
+
+
+def _asked_of(test: cst.CSTNode) -> str:
+    return _ASKS_FOR_PRESENCE.sub("", cst.Module([]).code_for_node(test))
