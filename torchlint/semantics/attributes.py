@@ -201,7 +201,7 @@ def _tensor_attribute(machine: Interpreter, value: v.Tensor, name: str, node: cs
         return v.Tensor(v.merge_flows([flow]), value.device, value.dtype, parameter=value.parameter)
     if name == "grad":
         if value.attributes is None:
-            value.attributes = {}
+            value.attributes = v.Slots()
         return value.attributes.setdefault("grad", v.Tensor(device=value.device))
     if knowledge.method("tensor", name) is None and value.attributes is not None and name in value.attributes:
         return value.attributes[name]
@@ -302,6 +302,7 @@ def set_attribute(machine: Interpreter, value: v.Value, name: str, new: v.Value,
         new.held = True
     if isinstance(value, v.Instance):
         machine.write(value.attributes, name, new)
+        machine.consume(new, node, "stored")
         if new.flow.forwards:
             for event in new.flow.forwards:
                 event.used.add("stored")

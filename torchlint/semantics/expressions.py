@@ -13,7 +13,7 @@ from torchlint.semantics import values as v
 from torchlint.semantics.attributes import Lazy, attribute
 from torchlint.semantics.containers import get_item, items_of, iterate
 from torchlint.semantics.host import carry
-from torchlint.semantics.library import mark_used, tensor_from
+from torchlint.semantics.library import device_of, is_tensor, mark_used, tensor_from
 from torchlint.semantics.recording import Context
 from torchlint.semantics.rhythm import boolean as boolean_of
 from torchlint.semantics.rhythm import combined, counted, of_comparison, opposite
@@ -142,7 +142,7 @@ def formatted(machine: Interpreter, node: cst.FormattedString) -> v.Value:
         if isinstance(part, cst.FormattedStringExpression):
             value = machine.evaluate(part.expression)
             for option in value.options():
-                if isinstance(option, v.Tensor) and option.device != "cpu":
+                if is_tensor(option) and device_of(option) != "cpu":
                     machine.consume(option, part)
                     machine.emit("sync", part.expression, option, how="formatting a tensor", explicit=True)
     return v.Text()
@@ -162,7 +162,7 @@ def sequence(kind: str) -> Callable[[Interpreter, Any], v.Value]:
                 elif isinstance(value, v.Union) and all(items_of(o) is not None for o in value.options()):
                     made.items.append(v.Choice(tuple(tuple(items_of(o).items) for o in value.options())))  # type: ignore[union-attr]
                 else:
-                    made.rest = v.Unknown("element", value.flow)
+                    made.rest = iterate(machine, value)
             else:
                 made.items.append(value)
                 if isinstance(value, v.Array) and isinstance(element.value, cst.Name):
@@ -256,8 +256,8 @@ def _has_tensor(value: v.Value) -> bool:
 
 
 def _formatted_operand(machine: Interpreter, node: cst.CSTNode, value: v.Value) -> None:
-    for option in [value, *(value.items if isinstance(value, v.Sequence) else ())]:
-        if isinstance(option, v.Tensor):
+    for option in value.elements() if isinstance(value, v.Sequence) else (value,):
+        if is_tensor(option):
             machine.consume(option, node)
             machine.emit("sync", node, option, how="formatting a tensor", explicit=True)
 
@@ -454,7 +454,7 @@ def _narrow_class(machine: Interpreter, test: cst.Call) -> None:
                              device=value.device)
         narrowed.uses = value.uses
         narrowed.proved = value.proved
-        narrowed.attributes = {**value.attributes, "%is": v.Sequence(classes, "tuple")}
+        narrowed.attributes = v.Slots({**value.attributes, "%is": v.Sequence(classes, "tuple")})
         kinds = {knowledge.api(c.name).returns for c in classes  # type: ignore[union-attr]
                  if isinstance(c, v.Symbol) and knowledge.api(c.name) is not None}
         if kinds == {"tensor"} and len(classes) == 1:

@@ -69,6 +69,7 @@ class Interpreter:
         self.containers: list[Any] = []  # Sequentials, to be simulated if nobody calls them
         self.modules: list[v.Instance] = []  # the project's own modules that were made
         self.made: dict[v.Class, dict[Any, v.Instance]] = {}  # submodules, by class and arguments
+        self.sharing = False  # whether an entry may be given an object that another one made
         self.generic: dict[v.Class, v.Instance] = {}  # objects made with unknown arguments
         self.summaries: dict[int, dict[Any, Any]] = {}  # modules' forwards that were run, by id
         self.externals: list[v.External] = []
@@ -178,13 +179,24 @@ class Interpreter:
         self.journal.append((target, key, _read(target, key)))
         _store(target, key, value)
 
-    def _undo(self, mark: int) -> list[Change]:
-        """Take back the heap writes since ``mark``; returns them with their new values."""
+    def mark(self) -> tuple[int, int]:
+        """A state of the heap to go back to."""
+        v.Clock.now += 1
+        return len(self.journal), v.Clock.now
+
+    def undo(self, mark: tuple[int, int]) -> list[Change]:
+        """Take back the heap writes since ``mark``; returns them with their new values.
+
+        Objects that were made since keep what was written to them: nobody knew them before.
+        """
         changes: dict[tuple[int, Any], Change] = {}
-        while len(self.journal) > mark:
+        length, time = mark
+        while len(self.journal) > length:
             target, key, old = self.journal.pop()
             if target is self.frame:
                 continue  # the arm's own copy of the names holds it
+            if target.__class__ is not Frame and target.born >= time:
+                continue
             slot = id(target), key
             new = changes[slot][3] if slot in changes else _read(target, key)
             changes[slot] = (target, key, old, new)
@@ -194,7 +206,7 @@ class Interpreter:
     def undo_all(self) -> None:
         """Give objects that other runs share their state from before this run."""
         self.frame = None  # type: ignore[assignment]
-        self._undo(0)
+        self.undo((0, 0))
 
     def _merge(self, outcomes: list[list[Change]]) -> None:
         """Make the heap any one of these outcomes, each given as changes from the state of now."""
@@ -220,7 +232,7 @@ class Interpreter:
         left: list[tuple[cst.CSTNode | None, bool | None]] = []
         for test, taken, run in arms:
             frame.names = dict(before)
-            mark = len(self.journal)
+            mark = self.mark()
             arm = Block(branch)
             branch.arms.append(arm)
             context = Context(outer, "guard", self.site(node), test)
@@ -228,7 +240,7 @@ class Interpreter:
             with self.within(context, arm):
                 ends = run()
             arm.ends = ends
-            changes = self._undo(mark)
+            changes = self.undo(mark)
             if ends is None:
                 going.append((frame.names, changes))
             else:
@@ -281,7 +293,7 @@ class Interpreter:
         for bind_target in passes:
             self.loop_stash.append([])
             bind_target()
-            mark = len(self.journal)
+            mark = self.mark()
             before = dict(self.frame.names)
             ends = body()
             stash = self.loop_stash.pop()
@@ -289,9 +301,9 @@ class Interpreter:
                 if ends in ("return", "raise"):
                     self.frame.names = before
                     if ends == "return":
-                        self.frame.stashed.append(self._undo(mark))
+                        self.frame.stashed.append(self.undo(mark))
                 continue
-            here = self._undo(mark)
+            here = self.undo(mark)
             outcomes = [*stash, (self.frame.names, here)] if ends is None else stash
             self.frame.names = _join_names([names for names, _ in outcomes])
             self._merge([changes for _, changes in outcomes])

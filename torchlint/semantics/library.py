@@ -48,6 +48,8 @@ def call_symbol(machine: Interpreter, name: str, arguments: v.Arguments, node: c
     kind = known.returned(kinds, arguments.keywords)
     if kind == "unknown" and name.startswith("numpy.") and "ndarray_if:size" in known.flags:
         kind = "ndarray" if arguments.may_hold("size", known.position("size")) else "number"
+    if kind == "unknown" and "like_input" in known.flags:
+        kind = "tensor" if "tensor" in kinds else "ndarray" if "ndarray" in kinds else kind
     if kind == "unknown" and known.category == "class":
         return construct(machine, name, "object", arguments, node)
     result = result_of(machine, kind, arguments, node, known)
@@ -186,6 +188,11 @@ def tensor_from(machine: Interpreter, operands: list[v.Value], flow: v.Flow, arg
     if explicit is None and not any(is_tensorlike(o) for o in operands):
         device = "cpu" if machine.project.default_device == "cpu" else None
     return v.Tensor(flow, device, index=index)
+
+
+def is_tensor(value: v.Value) -> bool:
+    """Whether a value is proven to be a tensor, by what made it or by its use."""
+    return isinstance(value, v.Tensor) or isinstance(value, v.Unknown) and value.kind == "tensor"
 
 
 def is_tensorlike(value: v.Value) -> bool:
@@ -424,6 +431,15 @@ def _factory(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     if device == "cpu" and where is None and (pinned is None or isinstance(pinned, v.Const) and not pinned.value):
         made.flow = v.Flow(created=event)
     return made
+
+
+@handles("torch.nn.Parameter", "torch.nn.Buffer")
+def _parameter(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+    """A parameter or buffer: it goes where its module goes, wherever its data were made."""
+    data = arguments.get("data", 0)
+    for value in arguments.all():
+        machine.consume(value, node)
+    return v.Tensor(dtype=data.dtype if isinstance(data, v.Tensor) else None)
 
 
 @handles("torch.zeros_like", "torch.ones_like", "torch.rand_like", "torch.randn_like", "torch.empty_like",
@@ -784,7 +800,7 @@ def _some_bool(machine: Interpreter, name: str, arguments: v.Arguments, node: cs
 def _scalar(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     for value in arguments.positional:
         for option in value.options():
-            if isinstance(option, v.Tensor) and name in ("builtins.int", "builtins.float", "builtins.bool"):
+            if is_tensor(option) and name in ("builtins.int", "builtins.float", "builtins.bool"):
                 machine.consume(option, node)
                 machine.emit("sync", node, option, how=name.rpartition(".")[2] + "()", explicit=name != "builtins.bool")
         if name == "builtins.abs" and isinstance(value, v.Tensor):
@@ -817,7 +833,7 @@ def _reduce(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.C
 def _print(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     for value in arguments.all():
         for option in value.options():
-            if isinstance(option, v.Tensor):
+            if is_tensor(option):
                 machine.consume(option, node)
                 machine.emit("sync", node, option, how=f"{name.rpartition('.')[2]}() of a tensor", explicit=True)
     return v.NONE
@@ -826,7 +842,7 @@ def _print(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CS
 @handles("builtins.str", "builtins.repr", "builtins.format")
 def _text(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     for value in arguments.positional:
-        if isinstance(value, v.Tensor):
+        if is_tensor(value):
             machine.emit("sync", node, value, how="str() of a tensor", explicit=True)
     return v.Text()
 

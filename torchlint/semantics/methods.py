@@ -123,7 +123,7 @@ def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, argum
     for value in arguments.all():
         machine.consume(value, node)
     known = knowledge.method("tensor", name)
-    operands = [receiver, *arguments.all()]
+    operands = [receiver] if name in _LIKE_OTHER else [receiver, *arguments.all()]
     flow = v.merge_flows(o.flow for o in operands)
     if known is None:
         if name == "copy":  # no tensor method
@@ -166,6 +166,9 @@ def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, argum
         carry(part, operands, name)
         return v.Sequence((), "tuple", rest=part, flow=flow)
     return result_of(machine, kind, arguments, node)
+
+
+_LIKE_OTHER = frozenset({"view_as", "expand_as", "reshape_as"})  # only the other tensor's shape counts
 
 
 def _cast_flow(flow: v.Flow) -> v.Flow:
@@ -332,11 +335,12 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
     flow = v.merge_flows(o.flow for o in operands)
     event = machine.emit("method", node, receiver, arguments=arguments, name=name)
     known = knowledge.method("tensor", name)
+    device = receiver.device or next((d for d in map(device_of, arguments.all()) if d not in (None, "cpu")), None)
     came_from_batch = receiver.flow is not v.NO_FLOW or receiver.device is not None
     if known is not None and came_from_batch and receiver.kind in ("unknown", "tensor") and "returned" not in name:
         kind = known.returned([a.kind for a in arguments.positional], arguments.keywords)
         if kind == "tensor":
-            made = v.Unknown(f"{receiver.name}.{name}()", flow, device=receiver.device)
+            made = v.Unknown(f"{receiver.name}.{name}()", flow, device=device)
             if "no_grad_result" in known.flags:
                 made.flow = flow.without_graph()
             return made
@@ -366,7 +370,7 @@ def _move_unknown(machine: Interpreter, receiver: v.Unknown, name: str, argument
             else receiver
     made = v.Unknown(receiver.name, _cast_flow(receiver.flow), device=where, base=receiver, generic=receiver.generic)
     made.uses = receiver.uses
-    made.attributes = dict(receiver.attributes)
+    made.attributes = v.Slots(receiver.attributes)
     if where == "cpu":
         event = machine.emit("to_host", node, receiver, made, arguments, how=name, old=receiver.device)
         machine.emit("sync", node, receiver, how=f".{name}()", explicit=True, moves=True)
@@ -595,6 +599,8 @@ def _register(machine: Interpreter, receiver: v.Value, name: str, arguments: v.A
     if name in ("add_module", "register_module") and items is not None:
         machine.write(items, "items", [*items.items, value])
     if isinstance(receiver, v.Instance | v.External):
+        if isinstance(value, v.Tensor):  # it goes where its module goes
+            value = v.Tensor(value.flow.changed(created=None), None, value.dtype, parameter=value.parameter)
         if isinstance(key, v.Const) and isinstance(key.value, str):
             machine.write(receiver.attributes, key.value, value)
         elif isinstance(receiver, v.Instance):
@@ -678,7 +684,7 @@ def _parser_method(machine: Interpreter, receiver: v.External, name: str, argume
         return v.NONE
     if name in ("parse_args", "parse_known_args"):
         space = v.External("argparse.Namespace", "argument_parser", None, machine.site(node))
-        space.attributes = dict(receiver.state.get("arguments", {}))
+        space.attributes = v.Slots(receiver.state.get("arguments", {}))
         if name == "parse_known_args":
             return v.Sequence([space, v.Sequence((), "list", rest=v.Text())], "tuple")
         return space

@@ -150,17 +150,14 @@ class Entries:
         machine = self.machine
         block = Block()
         self.model.entries.append(block)
-        mark, made = len(machine.journal), (len(machine.modules), len(machine.containers))
+        mark = machine.mark()
+        machine.sharing = what == "function"
         context = Context(None, "entry", v.Site(self.model.tree, node), what)
         with machine.fresh(self.module.frame, context, block):
             machine.run_guarded(run)
             self.steps += machine.steps
         if not keep:
-            if what != "uncalled":
-                self._forward_uncalled(*made)
-            machine._undo(mark)
-            for module in machine.modules[made[0]:]:  # what it made is gone
-                machine.made.pop(module.cls, None)
+            machine.undo(mark)
 
     def _in_order(self) -> list[v.Function]:
         text = self.model.tree.source.text
@@ -204,13 +201,10 @@ class Entries:
         bound = names.get(function.name)
         return bound if isinstance(bound, v.Function) and bound.node is function.node else function
 
-    def _forward_uncalled(self, modules: int = 0, containers: int = 0) -> None:
-        """Modules and Sequentials that nobody calls are run once, their output taken by somebody unknown.
-
-        Only those behind the first so many.
-        """
+    def _forward_uncalled(self) -> None:
+        """Modules and Sequentials that nobody calls are run once, their output taken by somebody unknown."""
         machine = self.machine
-        for module in [*machine.modules[modules:], *machine.containers[containers:]]:
+        for module in [*machine.modules, *machine.containers]:
             if id(module) in machine.forwarded or self.steps > _SOURCE_BUDGET:
                 continue
             site = module.site

@@ -105,6 +105,22 @@ def merge_flows(flows: Iterable[Flow]) -> Flow:
     return Flow(forwards, detached, (), None, lowered, loader, steps)
 
 
+class Clock:
+    """Counts the states that the interpreter may go back to (branches, loops, entries)."""
+
+    now = 0
+
+
+class Slots(dict[Any, Any]):
+    """The attributes of a heap object. ``born``: what was made after a state never needs to go back to it."""
+
+    __slots__ = ("born",)
+
+    def __init__(self, items: Any = ()) -> None:
+        super().__init__(items)
+        self.born = Clock.now
+
+
 class Value:
     """The common base; ``flow`` is where the value came from."""
 
@@ -136,7 +152,7 @@ class Unknown(Value):
         self.name = name
         self.guess = guess
         self.uses: set[str] = set()
-        self.attributes: dict[str, Value] = {}
+        self.attributes: dict[str, Value] = Slots()
         self.generic = generic
         self.base = base
         self.device = device
@@ -292,7 +308,7 @@ class Choice(Value):
 class Sequence(Value):
     """A list, tuple or set. ``rest``: further elements of unknown number, all like this one."""
 
-    __slots__ = ("items", "rest", "type", "site", "generator", "touched")
+    __slots__ = ("items", "rest", "type", "site", "generator", "touched", "born")
     kind = "list"
 
     def __init__(self, items: Iterable[Value] = (), type: str = "list", rest: Value | None = None,
@@ -303,6 +319,7 @@ class Sequence(Value):
         self.rest = rest
         self.site = site
         self.generator = False
+        self.born = Clock.now
         self.touched = 0  # how often it was changed in place
 
     @property
@@ -324,13 +341,14 @@ class Sequence(Value):
 class Mapping(Value):
     """A dict. ``open``: it may hold keys that nobody saw."""
 
-    __slots__ = ("items", "open", "rest", "site")
+    __slots__ = ("items", "open", "rest", "site", "born")
     kind = "dict"
 
     def __init__(self, items: dict[Any, Value] | None = None, open: bool = False, rest: Value | None = None,
                  site: Site | None = None) -> None:
         self.flow = NO_FLOW
-        self.items = items or {}
+        self.born = Clock.now
+        self.items = Slots(items or {})
         self.open = open
         self.rest = rest
         self.site = site
@@ -391,7 +409,7 @@ class Class(Value):
         self.module = module
         self.name = node.name.value
         self.bases = bases
-        self.attributes: dict[str, Value] = {}
+        self.attributes: dict[str, Value] = Slots()
         self._mro: list[Value] | None = None
         self.frame: Frame | None = None
 
@@ -437,11 +455,11 @@ class Instance(Value):
     def __init__(self, cls: Class, site: Site | None = None) -> None:
         self.flow = NO_FLOW
         self.cls = cls
-        self.attributes: dict[str, Value] = {}
+        self.attributes: dict[str, Value] = Slots()
         self.site = site
         self.external: str | None = None  # the library class it is a kind of
         self.summaries: dict[Any, Any] = {}
-        self.state: dict[str, Any] = {}  # device, training, frozen: facts of a module
+        self.state: dict[str, Any] = Slots()  # device, training, frozen: facts of a module
         self.children: list[Value] = []  # submodules registered by a call
         self.is_generic = False
 
@@ -491,9 +509,9 @@ class External(Value):
         self.kind = kind
         self.arguments = arguments or Arguments()
         self.site = site
-        self.attributes: dict[str, Value] = {}
+        self.attributes: dict[str, Value] = Slots()
         self.consumers: list[Consumer] = []
-        self.state: dict[str, Any] = {}
+        self.state: dict[str, Any] = Slots()
         self.items: Value | None = None  # a container's elements
         self.escaped = False
         self.uses: set[str] = set()
