@@ -170,6 +170,7 @@ def source_from_bytes(data: bytes, shown: str) -> Source:
         return notebook_from_bytes(data, shown)
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     encoding = _declared_encoding(data)
+    encoding = "utf-8" if encoding == "utf-8-sig" else encoding  # the mark is kept apart
     body = data[len(mark) :]
     text = _decoded(body, encoding)
     source = Source(shown, text, encoding=encoding, mark=mark)

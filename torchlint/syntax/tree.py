@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
+import gc
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from types import TracebackType
@@ -15,29 +18,47 @@ import libcst
 from libcst._nodes.internal import CodegenState  # the hook that libcst's own position provider uses
 
 from torchlint.findings import Position, Span
+from torchlint.syntax.limits import ParserLimit, check_limits
 from torchlint.syntax.source import Source, SourceError
 
 Statement = libcst.SimpleStatementLine | libcst.BaseCompoundStatement
 Node = libcst.CSTNode
 
-
-class ParserLimit(Exception):
-    """A file that is beyond libcst, not wrong: ``message`` says which limit, ``position`` where if known."""
-
-    def __init__(self, message: str, position: Position | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.position = position
+__all__ = ["Node", "ParserLimit", "Statement", "Tree", "children", "parse", "walk"]
 
 
 def parse(source: Source) -> Tree:
     """Parse a source. Raises SourceError for a syntax error, ParserLimit for what libcst cannot take."""
+    check_limits(source)
     try:
-        return Tree(source, libcst.parse_module(source.text))
+        with _deeper_recursion():
+            return Tree(source, _parsed(source.text))
     except libcst.ParserSyntaxError as error:
         raise _explained(source, error) from None
     except RecursionError:
         raise ParserLimit("nested too deeply for the parser") from None
+
+
+def _parsed(text: str) -> libcst.Module:
+    """Without garbage collection, which would look at every new node again and again: twice as fast on large files."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return libcst.parse_module(text)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _deeper_recursion() -> Iterator[None]:
+    """Room for the deepest tree that the limits let through: two frames a link, four a bracket or a block."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 5000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _explained(source: Source, error: libcst.ParserSyntaxError) -> SourceError | ParserLimit:
@@ -157,7 +178,8 @@ class Tree:
         module = self.module
         state = _Counter(default_indent=module.default_indent, default_newline=module.default_newline)
         try:
-            module._codegen(state)
+            with _deeper_recursion():
+                module._codegen(state)
         except RecursionError:
             raise ParserLimit("nested too deeply for the parser") from None
         generated = "".join(state.tokens)

@@ -4,7 +4,7 @@ Every builder returns a list of edits; one that may have to refuse returns None 
 """
 
 from torchlint.syntax.editing.blocks import decorate, unwrap_with, wrap_in_with
-from torchlint.syntax.editing.calls import remove_argument, replace_callee, set_keyword
+from torchlint.syntax.editing.calls import drop_method_call, remove_argument, replace_callee, set_keyword
 from torchlint.syntax.editing.imports import reference
 from torchlint.syntax.editing.statements import (
     delete_statement,
@@ -17,6 +17,7 @@ from torchlint.syntax.editing.statements import (
 __all__ = [
     "decorate",
     "delete_statement",
+    "drop_method_call",
     "insert_after",
     "insert_before",
     "move_statement_after",

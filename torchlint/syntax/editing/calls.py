@@ -23,14 +23,16 @@ def set_keyword(
     """Make the call pass ``name=value``: change the argument if it is there, else add it in the call's own style.
 
     ``position`` is the parameter's index where it may also be passed by position; an argument that
-    stands there is changed in place. None where ``*args`` or ``**kwargs`` may already pass it.
+    stands there is changed in place. None where ``**kwargs`` or, for such a parameter, ``*args``
+    may already pass it.
     """
     passed = _passed(call, name, position)
     if passed is not None:
         return [Edit(tree.span_with_parens(passed.value), value)]
     last = None
     for argument in call.args:
-        if argument.star == "*" or (argument.star == "**" and _may_hold(argument.value, name)):
+        if (argument.star == "*" and position is not None) or (
+                argument.star == "**" and _may_hold(argument.value, name)):
             return None
         if argument.star == "**":
             return _add_in_front(tree, argument, f"{name}={value}")
@@ -118,6 +120,16 @@ def _parenthesized(tree: Tree, argument: libcst.Arg) -> list[Edit]:
     if not isinstance(argument.value, libcst.GeneratorExp) or argument.value.lpar:
         return []
     return [Edit(tree.source.span(begin, begin), "("), Edit(tree.source.span(finish, finish), ")")]
+
+
+def drop_method_call(tree: Tree, call: libcst.Call) -> list[Edit] | None:
+    """Leave only ``receiver`` of ``receiver.method(...)``; None where a comment lies in what is dropped."""
+    if not isinstance(call.func, libcst.Attribute):
+        return None
+    begin, finish = tree.offsets_with_parens(call.func.value)[1], tree.offsets(call)[1]
+    if "#" in tree.source.text[begin:finish] or not tree.source.is_editable(begin, finish):
+        return None
+    return [Edit(tree.source.span(begin, finish), "")]
 
 
 def remove_argument(tree: Tree, call: libcst.Call, argument: libcst.Arg) -> list[Edit]:
