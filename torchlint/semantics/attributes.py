@@ -43,9 +43,18 @@ def attribute(machine: Interpreter, value: v.Value, name: str, node: cst.CSTNode
         return value.model_attribute(machine, name)  # type: ignore[attr-defined,no-any-return]
     if cls is v.Array:
         return _array_attribute(value, name)  # type: ignore[arg-type]
+    if cls is v.Sequence and value.type == "tuple" and name not in ("index", "count"):  # type: ignore[attr-defined]
+        return _named_part(value, name)  # type: ignore[arg-type]
     if cls is v.Device:
         return v.Text() if name == "type" else v.Number() if name == "index" else v.Unknown(name)
     return v.Bound(value, name)
+
+
+def _named_part(value: v.Sequence, name: str) -> v.Value:
+    """A field of a named tuple that torch gives: ``values``, ``indices``, ``solution``, ..."""
+    items = list(value.elements())
+    place = 1 if name == "indices" and len(items) > 1 else 0
+    return items[place] if items and isinstance(items[place], v.Tensor) else v.Unknown(name, value.flow)
 
 
 class ProjectModule(v.Value):

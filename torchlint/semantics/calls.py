@@ -30,6 +30,8 @@ from torchlint.semantics.scopes import Frame
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
 
+_CONFIG_FIELDS = 32  # attributes of a configuration object up to which it is compared by them
+_TOP_INSTANCES = 3  # whole models of a class that functions nobody calls may make
 _EXACT_INSTANCES = 8  # instances of a class told apart by their numbers, before numbers stop counting
 
 
@@ -97,7 +99,12 @@ def _call_unknown(machine: Interpreter, callee: v.Unknown, arguments: v.Argument
 
 def _forward_device(callee: v.Value, operands: list[v.Value]) -> str | None:
     places = [p for p in (device_of(o) for o in [callee, *operands]) if p is not None]
-    return next((p for p in places if p != "cpu"), places[0] if places else None)
+    where = next((p for p in places if p != "cpu"), places[0] if places else None)
+    if where not in (None, "cpu"):
+        for operand in operands:  # what is computed with it is there too
+            if isinstance(operand, v.Unknown | v.Tensor) and operand.device is None and operand.flow.forwards:
+                operand.device = where
+    return where
 
 
 def _attach(flow: v.Flow, event: Event) -> v.Flow:
@@ -290,24 +297,21 @@ def _proved(name: str, kind: str) -> v.Unknown:
 def _call_class(machine: Interpreter, cls: v.Class, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     """Construct an object of a project's class."""
     kind = external_kind(cls)
-    if kind == "module" and machine.building:
-        known = machine.made.setdefault(cls, {})
-        for coarse in (False, True):
-            if coarse and len(known) <= _EXACT_INSTANCES:
-                break
-            key = _key(arguments, coarse)
-            if key in known:
-                return known[key]
-    else:
-        key = None
+    known = machine.made.setdefault(cls, {}) if kind == "module" else {}
+    shared = kind == "module" and (machine.building > 0 or machine.sharing and len(known) > _TOP_INSTANCES)
+    if shared:
+        found = known.get(_key(arguments, False)) if machine.building else None
+        if found is None and len(known) > (_EXACT_INSTANCES if machine.building else _TOP_INSTANCES):
+            found = known.get(_key(arguments, True))
+        if found is not None:
+            return found
     made = v.Instance(cls, machine.site(node))
     made.external = kind
     if kind == "module":
         machine.modules.append(made)
-        if machine.building:
-            if len(known) > _EXACT_INSTANCES:
-                key = _key(arguments, True)
-            known[key] = made
+        if machine.building or machine.sharing:
+            coarse = len(known) > _EXACT_INSTANCES or not machine.building
+            known[_key(arguments, coarse)] = made
     machine.emit("construct", node, made, made, arguments, name=cls.name)
     initialise(machine, made, arguments, node)
     return made
@@ -402,6 +406,9 @@ def _value_key(value: v.Value, coarse: bool) -> Any:
         return id(value.node), id(value.receiver)
     if isinstance(value, v.External) and value.kind == "partial":
         return "partial", _key(value.arguments, coarse)
+    if isinstance(value, v.Instance) and value.external is None and len(value.attributes) <= _CONFIG_FIELDS:
+        return id(value.cls), tuple((name, _value_key(field, coarse)) for name, field in value.attributes.items()
+                                    if not isinstance(field, v.Instance))
     return id(value)
 
 
@@ -537,9 +544,12 @@ def _restored(value: v.Value, back: dict[int, v.Value], flow: v.Flow, device: st
             new = _attach(new, event)
         if layers:
             new = new.changed(layers=tuple(dict.fromkeys(layers)))
+        where = value.device
+        if where is None or where == "cpu" and device is not None and value.flow.lowered is None:
+            where = device  # a module's output is where its parameters are
         if isinstance(value, v.Tensor):
-            return v.Tensor(new, value.device or device, value.dtype, index=value.index)
-        made = v.Unknown(value.name, new, guess=value.guess, generic=value.generic, device=value.device or device)
+            return v.Tensor(new, where, value.dtype, index=value.index)
+        made = v.Unknown(value.name, new, guess=value.guess, generic=value.generic, device=where)
         return made
     if isinstance(value, v.Sequence):
         rest = _restored(value.rest, back, flow, device, event) if value.rest is not None else None

@@ -139,6 +139,10 @@ def get_item(machine: Interpreter, value: v.Value, index: v.Value, node: cst.CST
     """``value[index]``."""
     if isinstance(value, v.Union):
         return v.join(*(get_item(machine, option, index, node) for option in value.options()))
+    if isinstance(value, v.External) and value.name == "torch.nn.ModuleDict" and isinstance(index, v.Const):
+        named = value.attributes.get(f"[{index.value!r}]")
+        if named is not None:
+            return named
     items = items_of(value)
     if items is not None:
         return _element_at(items, index)
@@ -177,8 +181,11 @@ def _unknown_item(machine: Interpreter, value: v.Unknown, index: v.Value, node: 
     value.uses.add("[]")
     key = f"[{index.value!r}]" if isinstance(index, v.Const) else "[]"
     if key not in value.attributes:
+        device = value.device
+        if device is None and isinstance(value.attributes.get("[]"), v.Unknown | v.Tensor):
+            device = value.attributes["[]"].device  # type: ignore[attr-defined]  # every item was moved in a loop
         value.attributes[key] = v.Unknown(f"{value.name}{key}", _part_flow(value.flow), generic=value.generic,
-                                          base=value, device=value.device)
+                                          base=value, device=device)
     return value.attributes[key]
 
 

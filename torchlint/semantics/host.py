@@ -104,9 +104,11 @@ def assigned(value: v.Value, index: v.Value, new: v.Value) -> None:
     """``value[index] = new``: a constant at a constant place leaves it a thing that a factory could make."""
     if value.flow.created is None:
         return
-    if isinstance(new, v.Const | v.Number) or new.flow.created is not None:
-        if not _may_be_data(index) or isinstance(index, v.Sequence) and index.type == "slice":
+    if isinstance(index, v.Sequence) and index.type == "slice":
+        if isinstance(new, v.Const | v.Number) or new.flow.created is not None:
             return
+    elif isinstance(index, v.Const | v.Number) and (isinstance(new, v.Const) or new.flow.created is not None):
+        return
     spoil(value)
 
 

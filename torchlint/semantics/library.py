@@ -198,8 +198,9 @@ def is_tensor(value: v.Value) -> bool:
 def is_tensorlike(value: v.Value) -> bool:
     if isinstance(value, v.Sequence):
         return any(is_tensorlike(item) for item in value.elements())
-    return isinstance(value, v.Tensor | v.Unknown) or isinstance(value, v.Union) and any(
-        isinstance(o, v.Tensor) for o in value.options())
+    if isinstance(value, v.Union):
+        return any(is_tensorlike(option) for option in value.options())
+    return isinstance(value, v.Tensor | v.Unknown | v.External | v.Instance)
 
 
 def device_of(value: v.Value) -> str | None:
@@ -228,6 +229,8 @@ def where_of(value: v.Value) -> str | None:
         return value.where
     if isinstance(value, v.Const):
         if isinstance(value.value, str):
+            if value.value == "mps":  # it shares the host's memory, but is waited for like any other
+                return "mps"
             return "cuda" if value.value.startswith(_ON_ACCELERATOR) else "cpu" if value.value == "cpu" else None
         if isinstance(value.value, int) and not isinstance(value.value, bool):
             return "cuda"

@@ -161,7 +161,7 @@ def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, argum
         values = tensor_from(machine, operands, flow, arguments)
         return v.Sequence([values, tensor_from(machine, operands, flow.without_graph(), arguments, index=True)],
                           "tuple", flow=flow)
-    if kind.startswith("tuple[") or kind == "list":
+    if kind.startswith("tuple") or kind == "list":
         part = tensor_from(machine, operands, flow, arguments)
         carry(part, operands, name)
         return v.Sequence((), "tuple", rest=part, flow=flow)
@@ -494,7 +494,7 @@ def _dict_method(machine: Interpreter, receiver: v.Mapping, name: str, arguments
         if name == "pop" and isinstance(arguments.positional[0], v.Const):
             key = arguments.positional[0].value
             if key in receiver.items:
-                kept = dict(receiver.items)
+                kept = v.Slots(receiver.items)
                 del kept[key]
                 machine.write(receiver, "items", kept)
         return found

@@ -1,0 +1,429 @@
+"""A tensor is made on the host only to be copied to the device.
+
+What it does:
+Reports tensors that a factory (`torch.zeros`, `torch.randn`, `torch.arange`, …) makes on the host from nothing but
+sizes, constants or random numbers, and that are then moved to a device: directly, after cheap operations, or through
+a name. Numpy's fills and noise are factories too when the result goes to the device.
+
+Why is this bad:
+The host fills the memory, and the copy waits for it. Pageable memory is first copied into a pinned buffer, and the
+copy blocks the host, so the device's queue may run dry. With `device=`, the factory runs on the device. PyTorch's
+tuning guide says: "Create tensors directly on the target device".
+
+Fix safety:
+The fix passes `device=` to the factory and drops the move. It is safe where the factory is deterministic, the move
+follows it in the same expression and what names the device is proven to be one. It is unsafe for random factories, as
+the device has a random generator of its own and the numbers differ; where the tensor wants a gradient, as it becomes a
+leaf; and where names lie between. There is no fix where the device may be `None`, or code between needs the host.
+
+Evidence:
+No measurement yet.
+
+References:
+- [Performance Tuning Guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html), "Create tensors
+  directly on the target device"
+- [Tensor creation ops](https://docs.pytorch.org/docs/stable/torch.html#creation-ops)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from torchlint.findings import Applicability, Edit, Finding, Fix
+from torchlint.rules.rule import Rule
+from torchlint.semantics import knowledge
+from torchlint.semantics import values as v
+from torchlint.syntax import editing
+
+if TYPE_CHECKING:
+    from torchlint.semantics.model import Model
+    from torchlint.semantics.recording import Event
+    from torchlint.syntax.tree import Tree
+
+rule = Rule("TL105", since="0.1", triggers=(b".to(", b".cuda(", b".type(", b".type_as(", b".cuda", b".xpu("))
+
+rule.bad(
+    """
+    import torch
+
+    def pad(x, device):
+        mask = torch.zeros(x.shape[0], 4).to(x.device)
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        return x, mask
+    """,
+    fixed="""
+    import torch
+
+    def pad(x, device):
+        mask = torch.zeros(x.shape[0], 4, device=x.device)
+        return x, mask
+    """,
+    applicability=Applicability.SAFE,
+)
+rule.bad(
+    """
+    import torch
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    noise = torch.randn(16, 100).to(device)
+    #       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import torch
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    noise = torch.randn(16, 100, device=device)
+    """,
+    applicability=Applicability.UNSAFE,
+)
+rule.bad(
+    """
+    import numpy as np
+    import torch
+
+    Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+
+    def sample(n):
+        return Tensor(np.random.normal(0, 1, (n, 100)))
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+)
+rule.bad(
+    """
+    import torch
+    from torch import arange
+
+    def f(x, n, gpu):
+        a = arange(n).unsqueeze(0).repeat(2, 1).cuda()
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        b = torch.ones(
+        #   ^...
+            n,  # rows
+            3,
+        ).long().to(device=x.device, dtype=torch.float16, non_blocking=True)
+        #                                                               ...^
+        c = torch.eye(n).cuda(0)
+        #   ^^^^^^^^^^^^^^^^^^^^
+        d = torch.zeros(n).type_as(x.cuda())
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        return a, b, c, d
+    """,
+    fixed="""
+    import torch
+    from torch import arange
+
+    def f(x, n, gpu):
+        a = arange(n, device="cuda").unsqueeze(0).repeat(2, 1)
+        b = torch.ones(
+            n,  # rows
+            3,
+            device=x.device,
+        ).long().to(dtype=torch.float16, non_blocking=True)
+        c = torch.eye(n, device="cuda:0")
+        d = torch.zeros(n).type_as(x.cuda())
+        return a, b, c, d
+    """,
+    applicability=Applicability.SAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def f(y, rank):
+        x = torch.zeros(3)
+        x = x.cuda()
+        #   ^^^^^^^^
+        w = torch.ones(3, requires_grad=True).cuda()
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        like = torch.ones(3).type_as(y)
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^
+        return x, w, like, torch.ones(3).to(rank)
+        #                  ^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import torch
+
+    def f(y, rank):
+        x = torch.zeros(3, device="cuda")
+        w = torch.ones(3, requires_grad=True, device="cuda")
+        like = torch.ones(3, device=y.device, dtype=y.dtype)
+        return x, w, like, torch.ones(3, device=rank)
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def f(values, k, cuda, gpu):
+        mask = (torch.arange(8) % k == 0) & (torch.arange(8) != k)
+        mask = mask.to(values.device)
+        #      ^^^^^^^^^^^^^^^^^^^^^^
+        index = torch.LongTensor(8).random_(k)
+        if cuda:
+            index = index.cuda()
+            #       ^^^^^^^^^^^^
+        return mask, index, torch.zeros(2).cuda(gpu)
+        #                   ^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    x = torch.zeros(3, device="cuda").to(torch.float16)
+    y = torch.zeros(3).to(torch.float16)
+    """,
+    why="the factory runs on the device; and where only the dtype changes, nothing moves",
+)
+rule.ok(
+    """
+    import torch
+
+    def load(rows, device):
+        x = torch.tensor(rows).to(device)
+        buffer = torch.zeros(8, 3)
+        buffer[: len(rows)] = torch.tensor(rows)
+        return x, buffer.to(device)
+    """,
+    why="the data come from the host and have to travel",
+)
+rule.ok(
+    """
+    import torch
+
+    def noise(x):
+        y = x.to("cuda")
+        z = torch.zeros_like(y).to(y.device)
+        return z, torch.zeros(3).to("cpu"), torch.zeros(3).cpu(), y.new_zeros(3).to(y.device)
+    """,
+    why="these are on their device already",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    def move(batch, device):
+        return batch.to(device)
+
+    def run(model, loader, device):
+        model = torch.nn.Linear(3, 3).to(device)
+        for x in loader:
+            model(move(x, device))
+        return move(torch.zeros(3), device)
+    """,
+    why="a module, and a function that moves whatever it is given",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    torch.set_default_device("cuda")
+    x = torch.zeros(3).to("cuda")
+    """,
+    why="factories allocate on the default device",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    with torch.device("cuda"):
+        x = torch.zeros(3).to("cuda")
+    staging = torch.empty(3, pin_memory=True).to("cuda", non_blocking=True)
+    """,
+    why="factories allocate on that device inside the block; a pinned buffer is meant to be copied from",
+    show=False,
+)
+
+_RANDOM = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "random_", "normal_", "uniform_")
+_CHEAP = frozenset({
+    "view", "reshape", "unsqueeze", "squeeze", "expand", "repeat", "transpose", "permute", "flatten", "view_as", "tile",
+    "expand_as", "t", "triu", "tril", "flip", "contiguous", "clone", "detach", "float", "double", "half", "bfloat16",
+    "long", "int", "short", "byte", "bool", "to", "type", "fill_", "zero_", "random_", "normal_", "uniform_",
+    "requires_grad_",
+})  # fmt: skip
+
+
+@rule.question
+def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
+    for site, events in model.by_site("to_device"):
+        if isinstance(site.node, cst.Call) and all(_made_here(event) for event in events):
+            created = _created(events[0])
+            yield rule.at(
+                site,
+                f"{_maker(created)} fills host memory, which is then copied to the device.",
+                help="pass `device=` to the factory." if _is_torch(created) else
+                "make it on the device with a torch factory and `device=`.",
+                fix=_fix(model, site.node, events),
+            )
+    for site, events in model.by_site("tensor_from_data"):
+        events = [event for event in events if event.data["name"].startswith("torch.cuda.")]
+        if events and all(_made_here(event) for event in events):
+            yield rule.at(
+                site,
+                f"{_maker(_created(events[0]))} fills host memory, which is then copied to the device.",
+                help="make it on the device with a torch factory and `device=`.",
+            )
+
+
+def _created(event: Event) -> Event:
+    assert event.subject is not None and event.subject.flow.created is not None
+    return event.subject.flow.created
+
+
+def _made_here(event: Event) -> bool:
+    """Whether what moves was made by a factory, in the function that moves it or one that this calls."""
+    created = event.subject.flow.created if event.subject is not None else None
+    if created is None or created.data.get("filled") or event.data.get("how") == "device=":
+        return False
+    if any(c.kind == "with" and isinstance(c.data, v.Device) for c in created.context):
+        return False
+    calls = event.context.calls()
+    return not calls or calls[0].node.key in {c.node.key for c in created.context.calls()}
+
+
+def _is_torch(created: Event) -> bool:
+    return not created.data["name"].startswith("numpy.")
+
+
+def _maker(created: Event) -> str:
+    return f"`{created.data['name']}`"
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What the factory must be given instead of the move."""
+
+    device: str
+    dtype: str | None  # the move changes the dtype too, to this one
+    is_proven: bool  # the text names a device for sure
+    argument: cst.Arg | None  # the move's argument that says so; the others may stay
+
+
+def _fix(model: Model, move: cst.Call, events: list[Event]) -> Fix | None:
+    created = _created(events[0])
+    factory = created.site.node
+    makers = {id(_created(event).site.node) for event in events}
+    if len(makers) > 1 or created.kind != "create" or created.site.tree is not model.tree:
+        return None
+    target = _target(model.tree, move, events)
+    if target is None or not isinstance(factory, cst.Call) or not _takes_device(created):
+        return None
+    steps = _steps(move.func.value, factory) if isinstance(move.func, cst.Attribute) else None
+    dropped = _without_move(model.tree, move, target, bool(steps)) if steps is not None else None
+    if steps is None:
+        steps, dropped = _between_statements(model.tree, move, factory, target)
+        target = replace(target, is_proven=False)
+    text = target.device
+    if target.dtype is not None and not steps:
+        if created.arguments is None or created.arguments.get("dtype") is not None:
+            return None
+        text += f", dtype={target.dtype}"
+    edits = editing.set_keyword(model.tree, factory, "device", text)
+    if dropped is None or edits is None:
+        return None
+    is_safe = target.is_proven and not _changes_values(created, steps, target)
+    return Fix("Pass `device=`", Applicability.SAFE if is_safe else Applicability.UNSAFE, (*edits, *dropped))
+
+
+def _takes_device(created: Event) -> bool:
+    known = knowledge.api(created.data["name"])
+    return known is not None and "factory" in known.flags and _is_torch(created)
+
+
+def _changes_values(created: Event, steps: list[str], target: _Target) -> bool:
+    """Whether other numbers may come out, or a leaf that wants a gradient instead of a copy of one."""
+    name = created.data["name"].rpartition(".")[2]
+    if name in _RANDOM or any(step in _RANDOM for step in steps):
+        return True
+    if target.dtype is not None and name not in ("zeros", "ones", "eye", "empty"):
+        return True
+    wants = created.arguments.get("requires_grad") if created.arguments is not None else None
+    return wants is not None or "requires_grad_" in steps
+
+
+def _target(tree: Tree, move: cst.Call, events: list[Event]) -> _Target | None:
+    how = events[0].data["how"]
+    if how in ("cuda", "xpu") and not [a for a in move.args if a.keyword is None or a.keyword.value == "device"]:
+        return _Target(f'"{how}"', None, True, None)
+    values = [event.data["where"] for event in events]
+    argument = next((a for a in move.args if a.keyword is None or a.keyword.value in ("device", "other")), None)
+    if argument is None or argument.star or not _is_pure(argument.value) or any(value is None for value in values):
+        return None
+    text = tree.text(argument.value)
+    if how == "type_as" or how == "to" and all(isinstance(value, v.Tensor) for value in values):
+        is_name = isinstance(argument.value, cst.Name | cst.Attribute)
+        return _Target(f"{text}.device", f"{text}.dtype", True, argument) if is_name else None
+    if how == "cuda":
+        number = isinstance(argument.value, cst.Integer)
+        is_device = all(isinstance(value, v.Device | v.Number) for value in values)
+        return _Target(f'"cuda:{text}"' if number else text, None, True, argument) if number or is_device else None
+    is_proven = all(isinstance(o, v.Device | v.Number | v.Const | v.Text) for value in values for o in value.options())
+    return _Target(text, None, is_proven, argument) if how == "to" else None
+
+
+def _is_pure(node: cst.BaseExpression) -> bool:
+    """Whether evaluating the expression earlier gives the same and does nothing else."""
+    if isinstance(node, cst.Attribute):
+        return _is_pure(node.value)
+    return isinstance(node, cst.Name | cst.SimpleString | cst.Integer)
+
+
+def _steps(node: cst.BaseExpression, factory: cst.Call) -> list[str] | None:
+    """The methods between the factory and the move, all in one expression; None where there is anything else."""
+    steps: list[str] = []
+    while node is not factory:
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _CHEAP:
+            steps.append(node.func.attr.value)
+            node = node.func.value
+        elif isinstance(node, cst.Call) and len(node.args) == 1 and not isinstance(node.func, cst.Attribute):
+            node = node.args[0].value
+            steps.append("Variable")
+        elif isinstance(node, cst.Subscript):
+            node = node.value
+            steps.append("[]")
+        else:
+            return None
+    return steps
+
+
+def _without_move(tree: Tree, move: cst.Call, target: _Target, stays_cast: bool) -> list[Edit] | None:
+    """Drop the move, or of ``.to(device, dtype)`` only the device."""
+    others = [a for a in move.args if a is not target.argument and not (
+        a.keyword is not None and a.keyword.value in ("non_blocking", "copy", "memory_format"))]
+    if target.dtype is not None and stays_cast:
+        return []
+    if others and target.argument is not None:
+        return editing.remove_argument(tree, move, target.argument)
+    return editing.drop_method_call(tree, move)
+
+
+def _between_statements(tree: Tree, move: cst.Call, factory: cst.Call,
+                        target: _Target) -> tuple[list[str], list[Edit] | None]:
+    """``x = torch.zeros(3)`` and, as the very next statement, ``x = x.to(device)``."""
+    here = tree.parent(move)
+    line = tree.parent(here) if here is not None else None
+    block = tree.parent(line) if line is not None else None
+    body = list(block.body) if isinstance(block, cst.IndentedBlock | cst.Module) else []
+    if not isinstance(here, cst.Assign) or line not in body or body.index(line) == 0 or len(here.targets) > 1:
+        return [], None
+    above = body[body.index(line) - 1]
+    first = above.body[0] if isinstance(above, cst.SimpleStatementLine) and len(above.body) == 1 else None
+    receiver = move.func.value if isinstance(move.func, cst.Attribute) else None
+    if not isinstance(first, cst.Assign) or len(first.targets) > 1 or not isinstance(receiver, cst.Name) or target.dtype:
+        return [], None
+    names = [n.value if isinstance(n, cst.Name) else "" for n in (first.targets[0].target, here.targets[0].target)]
+    steps = _steps(first.value, factory)
+    if steps is None or set(names) != {receiver.value} or len(move.args) > 1 or receiver.value in target.device:
+        return [], None
+    return steps, editing.delete_statement(tree, here)
