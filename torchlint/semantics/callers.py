@@ -18,24 +18,36 @@ if TYPE_CHECKING:
 _MOST_FILES = 8  # a name that more files call is run in none of them
 
 
-def events_of_callers(model: Model, event: Event) -> list[Event] | None:
-    """The same event where other files of the project reach it; None where a caller could not be followed."""
+def models_of_callers(model: Model, event: Event) -> list[Model] | None:
+    """The files that call the function in which an event's run began; None where one could not be followed.
+
+    They are run anew, after this source: what it recorded stays, the state of shared modules does not.
+    """
     from torchlint.semantics.model import build_model
 
     name = _name_of_entry(event)
     if name is None:
         return []
-    paths = _calling(model, name)
-    if len(paths) > _MOST_FILES:
+    known = model.callers.get(name)
+    if known is None:
+        project = model.machine.project.project
+        paths = _calling(model, name)
+        trees = [project.tree(path) for path in paths] if len(paths) <= _MOST_FILES else [None]
+        models = [build_model(project, tree.source, path, model.target_torch)
+                  for path, tree in zip(paths, trees) if tree is not None and None not in trees]
+        known = model.callers[name] = models if None not in trees else "cut"
+    return None if isinstance(known, str) else known
+
+
+def events_of_callers(model: Model, event: Event) -> list[Event] | None:
+    """The same event where other files of the project reach it; None where a caller could not be followed."""
+    models = models_of_callers(model, event)
+    if models is None:
         return None
     found: list[Event] = []
-    for path in paths:
-        tree = model.machine.project.project.tree(path)
-        if tree is None:
-            return None
-        other = build_model(model.machine.project.project, tree.source, path, model.target_torch)
+    for other in models:
         here = [e for e in other.all_events
-                if e.kind == event.kind and e.site.key == event.site.key and _is_outside(e, model)]
+                if e.kind == event.kind and e.site.node is event.site.node and _is_outside(e, model)]
         if not here:
             return None
         found += here
@@ -45,7 +57,7 @@ def events_of_callers(model: Model, event: Event) -> list[Event] | None:
 def _is_outside(event: Event, model: Model) -> bool:
     """Whether an event's entry lies in another file than the model's."""
     node = event.context.entry().node
-    return node is not None and node.tree is not model.tree
+    return node is not None and node.tree.module is not model.tree.module
 
 
 def _name_of_entry(event: Event) -> str | None:

@@ -24,6 +24,7 @@ from torchlint.semantics.library import (
     unknown_call,
 )
 from torchlint.semantics.methods import call_method
+from torchlint.semantics.modes import forward_facts
 from torchlint.semantics.recording import Block, Call, Context, Event
 from torchlint.semantics.scopes import Frame
 
@@ -91,7 +92,7 @@ def _call_unknown(machine: Interpreter, callee: v.Unknown, arguments: v.Argument
     result = v.Unknown(f"{callee.name}()", flow)
     result.device = _forward_device(callee, operands)
     if machine.forwarding == 0:
-        event = machine.emit("forward", node, callee, result, arguments)
+        event = machine.emit("forward", node, callee, result, arguments, **forward_facts(callee))
         if machine.context.grad is not False and not is_frozen(callee):
             result.flow = _attach(flow, event)
     return result
@@ -477,7 +478,7 @@ def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v
     device = device_of(module)
     event = None
     if outermost:
-        event = machine.emit("forward", node, module, None, arguments)
+        event = machine.emit("forward", node, module, None, arguments, **forward_facts(module))
         if machine.context.grad is False or is_frozen(module):
             event = None
     result = _restored(result, back, outer_flow, device, event)
@@ -602,7 +603,7 @@ def opaque_forward(machine: Interpreter, module: v.Value, arguments: v.Arguments
     device = _forward_device(module, operands)
     known = isinstance(module, v.External) and layer_of(module.name) is not None
     if machine.forwarding == 0 and (not known or _has_parameters(module)):
-        event = machine.emit("forward", node, module, None, arguments)
+        event = machine.emit("forward", node, module, None, arguments, **forward_facts(module))
         if machine.context.grad is not False and not is_frozen(module):
             flow = _attach(flow, event)
     if known and isinstance(module, v.External):

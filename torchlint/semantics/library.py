@@ -78,6 +78,8 @@ def escape(machine: Interpreter, value: v.Value, into: str, node: cst.CSTNode | 
     """A value is handed to code that nobody sees."""
     if node is not None and value.kind == "optimizer":
         machine.emit("handed", node, value, name=into)
+    for event in value.flow.forwards:
+        event.used.add("escaped")
     if isinstance(value, v.Function):
         machine.named.add(id(value.node))
     elif isinstance(value, v.External):
@@ -329,6 +331,8 @@ def backward(machine: Interpreter, node: cst.CSTNode, arguments: v.Arguments, su
     machine.emit("backward", node, subject or next(iter(values), None), arguments=arguments)
     for value in values:
         mark_used(value, "backward")
+        for event in value.flow.detached:
+            event.used.add("target")
 
 
 def mark_used(value: v.Value, how: str) -> None:

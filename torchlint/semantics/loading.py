@@ -123,12 +123,12 @@ def _gives_device(machine: Interpreter, dataset: v.Instance, method: v.Function)
     arguments = v.Arguments()
     arguments.positional.append(v.Number())
     results: list[v.Value] = []
-    mark = len(machine.journal)
+    mark = machine.mark()
     context = Context(None, "entry", method.site, "item")
     with machine.fresh(method.module.frame, context, Block()):
         machine.run_guarded(lambda: results.append(machine.follow(method.bound_to(dataset), arguments, method.node,
                                                                   entry=True)))
-    machine._undo(mark)
+    machine.undo(mark)
     return any(_on_device(result) for result in results)
 
 

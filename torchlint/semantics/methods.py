@@ -23,6 +23,7 @@ from torchlint.semantics.library import (
     tensor_from,
     where_of,
 )
+from torchlint.semantics.modes import set_mode
 from torchlint.semantics.recording import Context
 
 if TYPE_CHECKING:
@@ -286,7 +287,9 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
     plain = not arguments.positional and not arguments.keywords
     if name in ("eval", "train") and (plain or name == "train" and len(arguments.positional) == 1):
         receiver.uses.add(f"{name}()")
-        machine.emit("mode", node, receiver, arguments=arguments, train=_train_flag(name, arguments))
+        training = _train_flag(name, arguments)
+        machine.emit("mode", node, receiver, arguments=arguments, train=training)
+        set_mode(machine, receiver, training)
         return receiver
     if name in ("parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers"):
         return v.Parameters(receiver, name)
@@ -535,8 +538,7 @@ def module_method(machine: Interpreter, receiver: v.Value, name: str, arguments:
     if name in ("eval", "train"):
         training = _train_flag(name, arguments)
         machine.emit("mode", node, receiver, arguments=arguments, train=training)
-        if isinstance(receiver, v.Instance | v.External):
-            machine.write(receiver.state, "training", training)
+        set_mode(machine, receiver, training)
         return receiver
     if name in ("parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers",
                 "named_buffers"):

@@ -11,6 +11,7 @@ import libcst as cst
 
 from torchlint.semantics import values as v
 from torchlint.semantics.library import is_loader
+from torchlint.semantics.calls import external_kind, initialise
 from torchlint.semantics.machine import new_machine
 from torchlint.semantics.linker import Linker, SharedBodies
 from torchlint.semantics.project import Project
@@ -36,6 +37,7 @@ class Model:
         self.module = module
         self.target_torch = target_torch
         self.entries: list[Block] = []
+        self.callers: dict[str, list[Model] | str] = {}  # by name of a function: see ``callers``
 
     @property
     def source_path(self) -> str:
@@ -144,7 +146,18 @@ class Entries:
         for function in self._in_order():
             if id(function.node) not in self.machine.reached and self.steps < _SOURCE_BUDGET:
                 self._run_function(function)
+        self._construct_unused()
         self._forward_uncalled()
+
+    def _construct_unused(self) -> None:
+        """Modules' classes that nobody constructs are constructed once, with unknown arguments."""
+        machine = self.machine
+        for cls in self.module.classes:
+            constructor = cls.attributes.get("__init__")
+            if cls in machine.generic or not isinstance(constructor, v.Function) or external_kind(cls) != "module":
+                continue
+            if id(constructor.node) not in machine.reached and self.steps < _SOURCE_BUDGET:
+                self._entry("receiver", cls.node, lambda cls=cls: made_for(machine, cls), keep=True)  # type: ignore[misc]
 
     def _entry(self, what: str, node: cst.CSTNode, run: object, *, keep: bool = False) -> None:
         machine = self.machine
@@ -238,8 +251,6 @@ class Entries:
 
 def made_for(machine: Interpreter, cls: v.Class) -> v.Instance:
     """An object made with unknown arguments."""
-    from torchlint.semantics.calls import external_kind, initialise
-
     made = v.Instance(cls, v.Site(cls.module.tree, cls.node))
     made.external = external_kind(cls)
     made.is_generic = True
