@@ -187,6 +187,8 @@ def _unknown_attribute(machine: Interpreter, value: v.Unknown, name: str, node: 
                 machine.consume(value, node)
                 flow = flow.changed(layers=(), created=None)
         if name == "data" and flow.forwards:
+            for event in flow.forwards:
+                event.used.add("detached")
             flow = flow.without_graph()
         found = v.Unknown(f"{value.name}.{name}" if value.name else name, flow, generic=value.generic, base=value,
                           device=value.device)
@@ -314,7 +316,7 @@ def set_attribute(machine: Interpreter, value: v.Value, name: str, new: v.Value,
         machine.consume(new, node, "stored")
         if new.flow.forwards:
             for event in new.flow.forwards:
-                event.used.add("stored")
+                event.used.add("attribute")
     elif isinstance(value, v.External):
         machine.write(value.attributes, name, new)
         if name == "bias":
