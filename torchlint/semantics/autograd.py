@@ -1,0 +1,232 @@
+"""Graphs that nobody asks for: forwards of an evaluation that autograd records for nothing.
+
+A forward is wasted where gradients are recorded, its output's graph reaches no backward and no
+code that nobody sees, and something shows that it evaluates: the module is in eval mode, or its
+output is only read after it has been detached or turned into Python numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torchlint.semantics import values as v
+from torchlint.semantics.library import is_module
+from torchlint.syntax.tree import walk
+
+if TYPE_CHECKING:
+    from torchlint.semantics.model import Model
+    from torchlint.semantics.recording import Context, Event
+    from torchlint.syntax.tree import Node, Statement, Tree
+
+_WANTED = frozenset({"backward", "target", "yielded", "numpy", "cut", "attribute", "returned"})
+_READ = frozenset({"detached", "python"})
+_NEEDS_GRAD = ("backward", "optimizer_step", "scaler_step", "requires_grad", "zero_grad", "export")
+_EVALUATION_SPLITS = frozenset({"val", "valid", "validation", "test", "dev", "eval"})
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One function (None: the module's body) on the way to an event, and the node in it that leads there."""
+
+    function: v.Function | None
+    site: v.Site
+
+
+@dataclass(frozen=True, slots=True)
+class Wasted:
+    """Forwards whose graph nobody uses. ``first`` is the first of them, or the call that leads there.
+
+    ``statements`` are what a ``with torch.no_grad():`` would hold; ``function`` is set where that
+    is the function's whole body.
+    """
+
+    first: v.Site
+    statements: tuple[Statement, ...]
+    function: cst.FunctionDef | None
+    proven: bool
+
+
+def frames_of(event: Event) -> Iterator[Frame]:
+    """The functions around an event, innermost first; a module's own methods count as functions."""
+    site = event.site
+    for context in event.context:
+        if context.kind == "call" and isinstance(context.data, v.Function):
+            yield Frame(context.data, site)
+            if context.entered:
+                return
+            site = context.node
+    yield Frame(None, site)
+
+
+def wasted_forwards(model: Model) -> list[Wasted]:
+    """The regions of this source that should not record gradients, in order."""
+    forwards = [e for e in model.reached("forward") if e.subject is not None and is_module(e.subject)]
+    candidates = [e for e in forwards if _is_wasted(e)]
+    if not candidates:
+        return []
+    return _Regions(model, forwards).of(candidates)
+
+
+def _is_wasted(event: Event) -> bool:
+    if event.context.grad is not True or event.data.get("frozen") or event.used & _WANTED:
+        return False
+    if any(c.kind == "except" for c in event.context):
+        return False
+    if event.data.get("training") is False or _evaluation_data(event):
+        return not _is_smoke_test(event)
+    return bool(event.used) and event.used <= _READ
+
+
+def _evaluation_data(event: Event) -> bool:
+    """Whether the input is a batch of a dataset that was made with ``train=False`` or for a test split."""
+    for value in event.arguments.all() if event.arguments is not None else ():
+        loader = value.flow.loader
+        dataset = loader.argument("dataset", 0) if isinstance(loader, v.External) else None
+        if not isinstance(dataset, v.External | v.Instance):
+            continue
+        given = dataset.arguments.keywords if isinstance(dataset, v.External) else {}
+        train, split = given.get("train"), given.get("split")
+        if isinstance(train, v.Const) and train.value is False:
+            return True
+        if isinstance(split, v.Const) and split.value in _EVALUATION_SPLITS:
+            return True
+    return False
+
+
+def _is_smoke_test(event: Event) -> bool:
+    """Whether a module that was just made runs on made-up numbers and nobody looks at the result."""
+    if event.used or not isinstance(event.subject, v.External | v.Instance) or event.subject.site is None:
+        return False
+    here = next(frames_of(event)).function
+    tree, node = event.site.tree, event.subject.site.node
+    made_here = event.subject.site.tree is tree and (here is None or here.node in tree.ancestors(node))
+    inputs = list(event.arguments.all()) if event.arguments is not None else []
+    return made_here and bool(inputs) and all(i.flow.loader is None and isinstance(i, v.Tensor) for i in inputs)
+
+
+class _Regions:
+    """Finds for each wasted forward the largest piece of code around it that may lose its gradients."""
+
+    def __init__(self, model: Model, forwards: list[Event]) -> None:
+        self.model = model
+        self.tree = model.tree
+        self.fine: dict[tuple[int, int], list[Event]] = {}  # forwards that are right as they are, by place
+        for event in forwards:
+            if not _is_wasted(event):
+                self.fine.setdefault(event.site.key, []).append(event)
+        self.needing = self._nodes_that_need_gradients(forwards)
+        self.wanting = {id(f.function.node) for e in model.reached("requires_grad", "export")
+                        for f in [next(frames_of(e))] if f.function is not None}
+
+    def _nodes_that_need_gradients(self, forwards: list[Event]) -> set[Node]:
+        """Every node of this source that something happens in that a no_grad around it would break or stop."""
+        events = [e for e in forwards if e.context.grad is not False and e.used & _WANTED]
+        events += self.model.reached(*_NEEDS_GRAD)
+        starts = {f.site.node for e in events for f in frames_of(e) if f.site.tree is self.tree}
+        found: set[Node] = set()
+        for start in starts:
+            found.add(start)
+            found.update(self.tree.ancestors(start))
+        return found
+
+    def of(self, candidates: list[Event]) -> list[Wasted]:
+        places: dict[Node, tuple[Event, Frame]] = {}
+        for event in candidates:
+            frame = self._home(event)
+            if frame is not None and frame.site.tree is self.tree:
+                places.setdefault(frame.site.node, (event, frame))
+        groups: dict[Node, list[tuple[Statement, Event, Frame]]] = {}
+        for node, (event, frame) in places.items():
+            outermost = self._outermost(node)
+            block = self.tree.parent(outermost)
+            if block is not None:
+                groups.setdefault(block, []).append((outermost, event, frame))
+        found = [region for block, members in groups.items() for region in self._merged(block, members)]
+        return sorted(found, key=lambda region: self.tree.offsets(region.first.node))
+
+    def _home(self, event: Event) -> Frame | None:
+        """The lowest function that may lose its gradients for this forward: not a module's method, nor one
+        that others call for the same forward with gradients off already, or wanting them."""
+        others = self.fine.get(event.site.key, ())
+        for frame in frames_of(event):
+            function = frame.function
+            if function is None:
+                return frame
+            if id(function.node) in self.wanting or function.grad is True or function.opaque:
+                return None
+            if id(function.node) in self.model.machine.cut:
+                return None
+            owner = function.owner
+            is_part = owner is not None and any(_is_module_class(b) for b in owner.external_bases)
+            shared = any(f.function is not None and f.function.node is function.node
+                         for other in others for f in frames_of(other))
+            if not is_part and not shared:
+                return frame
+        return None
+
+    def _outermost(self, node: Node) -> Statement:
+        """The largest statement around a node that holds nothing which needs gradients."""
+        statement = self.tree.statement(node)
+        while True:
+            above = self._statement_around(statement)
+            if above is None or isinstance(above, cst.FunctionDef | cst.ClassDef) or above in self.needing:
+                return statement
+            if isinstance(above, cst.If) and _is_main_guard(above) or _yields(above):
+                return statement
+            statement = above
+
+    def _statement_around(self, statement: Statement) -> Statement | None:
+        block = self.tree.parent(statement)
+        above = self.tree.parent(block) if block is not None else None
+        return self.tree.statement(above) if above is not None else None
+
+    def _merged(self, block: Node, members: list[tuple[Statement, Event, Frame]]) -> Iterator[Wasted]:
+        """Neighbours in one block become one region, where nothing between them needs gradients."""
+        body = list(getattr(block, "body", ()))
+        runs: list[list[tuple[Statement, Event, Frame]]] = []
+        members.sort(key=lambda member: (body.index(member[0]), self.tree.offsets(member[2].site.node)))
+        for member in members:
+            if runs and self._may_join(block, body, runs[-1][-1][0], member[0]):
+                runs[-1].append(member)
+            else:
+                runs.append([member])
+        for run in runs:
+            first, last = body.index(run[0][0]), body.index(run[-1][0])
+            yield Wasted(run[0][2].site, tuple(body[first:last + 1]), self._whole_function(block, body),
+                         all(e.data.get("training") is False for _, e, _ in run))
+
+    def _may_join(self, block: Node, body: list[Statement], first: Statement, last: Statement) -> bool:
+        between = body[body.index(first):body.index(last) + 1]
+        if any(statement in self.needing or _yields(statement) for statement in between):
+            return False
+        simple = all(isinstance(s, cst.SimpleStatementLine) for s in between)
+        return first is last or simple or not isinstance(block, cst.Module)
+
+    def _whole_function(self, block: Node, body: list[Statement]) -> cst.FunctionDef | None:
+        function = self.tree.parent(block)
+        if not isinstance(function, cst.FunctionDef) or any(s in self.needing or _yields(s) for s in body):
+            return None
+        return function
+
+
+def _is_module_class(name: str) -> bool:
+    from torchlint.semantics import knowledge
+
+    return knowledge.is_subclass(name, "torch.nn.Module")
+
+
+def _is_main_guard(node: cst.If) -> bool:
+    test = node.test
+    return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"
+
+
+def _yields(node: Node) -> bool:
+    return any(isinstance(part, cst.Yield) for part in walk(node))
+
+
+def _entered(context: Context) -> bool:
+    return context.entered
