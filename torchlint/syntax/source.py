@@ -85,6 +85,11 @@ class Source:
         """The characters ``begin`` to ``finish`` (exclusive) as a span of this file."""
         return Span(self.path, begin, finish, self.position(begin), self.position(finish))
 
+    @property
+    def parts(self) -> list[tuple[str, str]]:
+        """What a diff compares, as the user wrote it: a name and a text for the file, or for each cell."""
+        return [(self.path, self.text)]
+
     def region(self, offset: int) -> tuple[int, int]:
         """Begin and finish of the text around ``offset`` that edits may not leave: the file, or a notebook's cell."""
         return 0, len(self.text)
