@@ -19,13 +19,13 @@ _MOST_FILES = 8  # a name that more files call is run in none of them
 
 
 def models_of_callers(model: Model, event: Event) -> list[Model] | None:
-    """The files that call the function in which an event's run began; None where one could not be followed.
+    """The files that call the function that an event happens in; None where one could not be followed.
 
     They are run anew, after this source: what it recorded stays, the state of shared modules does not.
     """
     from torchlint.semantics.model import build_model
 
-    name = _name_of_entry(event)
+    name = _name_called(event)
     if name is None:
         return []
     known = model.callers.get(name)
@@ -60,16 +60,13 @@ def _is_outside(event: Event, model: Model) -> bool:
     return node is not None and node.tree.module is not model.tree.module
 
 
-def _name_of_entry(event: Event) -> str | None:
-    """The name by which callers know the function that an event's run began with."""
-    entry = event.context.entry()
-    if entry.data != "function" or entry.node is None or not isinstance(entry.node.node, cst.FunctionDef):
+def _name_called(event: Event) -> str | None:
+    """The name by which other files know the outermost function of this file that an event happens in."""
+    functions = [c.data for c in event.context if c.kind == "call" and isinstance(c.data, v.Function)]
+    outer = next((f for f in reversed(functions) if f.module.tree.module is event.site.tree.module), None)
+    if outer is None or not isinstance(outer.node, cst.FunctionDef):
         return None
-    name = entry.node.node.name.value
-    if name != "__init__":
-        return str(name)
-    first = next((c.data for c in reversed(list(event.context)) if isinstance(c.data, v.Function)), None)
-    return first.owner.name if first is not None and first.owner is not None else None
+    return outer.owner.name if outer.name == "__init__" and outer.owner is not None else outer.name
 
 
 def _calling(model: Model, name: str) -> list[Path]:

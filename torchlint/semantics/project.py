@@ -27,7 +27,6 @@ class Project:
         self.shared: Any = None  # the SharedBodies of all runs, made by the first
         self.last_machine: Any = None  # whose changes to shared objects are still to be undone
         self._listings: dict[Path, frozenset[str]] = {}
-        self._texts: dict[Path, bytes] = {}
         self._found: dict[tuple[str, Path, int], Path | None] = {}
 
     # -------------------------------------------------------------------- files
@@ -43,17 +42,6 @@ class Project:
                 pass
         return self._trees[path]
 
-    def text(self, path: Path) -> bytes:
-        """The file's bytes, to search for a name in; b"" where it cannot be read. Kept, since many names are asked for."""
-        found = self._texts.get(path)
-        if found is None:
-            try:
-                found = path.read_bytes()
-            except OSError:
-                found = b""
-            self._texts[path] = found
-        return found
-
     def adopt(self, path: Path, source: Source) -> Tree:
         """The tree of a source that is checked now, whatever is on disk (an editor's text, stdin).
 
@@ -64,14 +52,18 @@ class Project:
         tree = self._trees[path] = Tree(source, known.module) if known is not None and same else parse(source)
         return tree
 
-    def mentions(self, path: Path, name: str) -> bool:
-        """Whether a file's bytes hold the name."""
+    def text(self, path: Path) -> bytes:
+        """A file's bytes, kept to search for names in; empty where it is no Python file or cannot be read."""
         if path not in self._bytes:
             try:
                 self._bytes[path] = path.read_bytes() if path.suffix == ".py" else b""
             except OSError:
                 self._bytes[path] = b""
-        return name.encode() in self._bytes[path]
+        return self._bytes[path]
+
+    def mentions(self, path: Path, name: str) -> bool:
+        """Whether a file's bytes hold the name."""
+        return name.encode() in self.text(path)
 
     def listing(self, folder: Path) -> frozenset[str]:
         found = self._listings.get(folder)
