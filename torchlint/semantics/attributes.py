@@ -143,11 +143,12 @@ def _library_attribute(machine: Interpreter, value: v.Instance, name: str, node:
         training = v.Unknown("training")
         training.proved = "bool"
         return training
-    unknown = v.Unknown(f"{value.cls.name}.{name}", base=value)
-    if value.external is not None or value.cls.external_bases or value.cls.unknown_bases:
-        unknown.uses.add("inherited")
-    machine.write(value.attributes, name, unknown)
-    return unknown
+    inherited = machine.inherited.get((value, name))
+    if inherited is None:
+        inherited = machine.inherited[value, name] = v.Unknown(f"{value.cls.name}.{name}", base=value)
+        if value.external is not None or value.cls.external_bases or value.cls.unknown_bases:
+            inherited.uses.add("inherited")
+    return inherited
 
 
 _TRAINING_KINDS = ("optimizer", "scheduler", "scaler")

@@ -15,15 +15,16 @@ import libcst as cst
 
 from torchlint.semantics import values as v
 from torchlint.semantics.library import is_module
+from torchlint.semantics.recording import Call, enclosing_blocks
 from torchlint.syntax.tree import walk
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
-    from torchlint.semantics.recording import Context, Event
+    from torchlint.semantics.recording import Event
     from torchlint.syntax.tree import Node, Statement, Tree
 
 _WANTED = frozenset({"backward", "target", "yielded", "numpy", "cut", "attribute", "returned"})
-_READ = frozenset({"detached", "python"})
+_READ = frozenset({"detached", "python", "index"})
 _NEEDS_GRAD = ("backward", "optimizer_step", "scaler_step", "requires_grad", "zero_grad", "export")
 _EVALUATION_SPLITS = frozenset({"val", "valid", "validation", "test", "dev", "eval"})
 
@@ -34,6 +35,7 @@ class Frame:
 
     function: v.Function | None
     site: v.Site
+    call: Call | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,25 @@ class Wasted:
 def frames_of(event: Event) -> Iterator[Frame]:
     """The functions around an event, innermost first; a module's own methods count as functions."""
     site = event.site
+    calls = {id(b): b.owner for b in enclosing_blocks(event) if isinstance(b.owner, Call)}
     for context in event.context:
         if context.kind == "call" and isinstance(context.data, v.Function):
-            yield Frame(context.data, site)
+            yield Frame(context.data, site, calls.get(id(context.block)))
             if context.entered:
                 return
             site = context.node
     yield Frame(None, site)
+
+
+def carries(value: v.Value | None, event: Event) -> bool:
+    """Whether a value holds the graph of a forward's output; so it may be where nothing is known of it."""
+    if value is None or event in value.flow.forwards:
+        return True
+    if isinstance(value, v.Sequence):
+        return any(carries(item, event) for item in value.elements())
+    if isinstance(value, v.Mapping):
+        return value.open or any(carries(item, event) for item in value.items.values())
+    return isinstance(value, v.Union) and any(carries(option, event) for option in value.options())
 
 
 def wasted_forwards(model: Model) -> list[Wasted]:
@@ -164,8 +178,9 @@ class _Regions:
             is_part = owner is not None and any(_is_module_class(b) for b in owner.external_bases)
             shared = any(f.function is not None and f.function.node is function.node
                          for other in others for f in frames_of(other))
-            if not is_part and not shared:
-                return frame
+            if shared or is_part and (frame.call is None or carries(frame.call.result, event)):
+                continue
+            return frame
         return None
 
     def _outermost(self, node: Node) -> Statement:
@@ -226,7 +241,3 @@ def _is_main_guard(node: cst.If) -> bool:
 
 def _yields(node: Node) -> bool:
     return any(isinstance(part, cst.Yield) for part in walk(node))
-
-
-def _entered(context: Context) -> bool:
-    return context.entered

@@ -263,6 +263,8 @@ def set_item(machine: Interpreter, value: v.Value, index: v.Value, new: v.Value,
         machine.consume(new, node)
         assigned(value, index, new)
         if isinstance(value, v.Tensor):
+            if new.flow.forwards:  # the tensor's graph now holds that of the new item
+                value.flow = value.flow.changed(forwards=value.flow.forwards | new.flow.forwards)
             machine.emit("item_assignment", node, value, new)
         else:
             _mutated(value)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import libcst as cst
 
 from torchlint.semantics import values as v
+from torchlint.semantics.habits import Habits
 from torchlint.semantics.recording import Block, Branch, Call, Context, Event, Exit, Loop
 from torchlint.semantics.scopes import Frame, ModuleModel
 
@@ -69,6 +70,8 @@ class Interpreter:
         self.containers: list[Any] = []  # Sequentials, to be simulated if nobody calls them
         self.modules: list[v.Instance] = []  # the project's own modules that were made
         self.made: dict[v.Class, dict[Any, v.Instance]] = {}  # submodules, by class and arguments
+        self.habits = Habits()
+        self.inherited: dict[tuple[v.Value, str], v.Unknown] = {}  # attributes that an unseen base class may set
         self.sharing = False  # whether an entry may be given an object that another one made
         self.generic: dict[v.Class, v.Instance] = {}  # objects made with unknown arguments
         self.summaries: dict[int, dict[Any, Any]] = {}  # modules' forwards that were run, by id
@@ -115,6 +118,8 @@ class Interpreter:
         """Record an event at a node, in the context of now."""
         site = node if isinstance(node, v.Site) else self.site(node)
         event = Event(kind, site, self.context, subject, result, arguments, **data)
+        if self.sharing:
+            self.habits.see_event(kind, site)
         if not self.quiet:
             self.block.add(event)
         return event
@@ -329,6 +334,9 @@ class Interpreter:
             return self.give_up(function, arguments, node)
         if not entry:
             self.reached.add(id(function.node))
+        habit = self.habits.of(self, function, arguments) if self.sharing and not entry else None
+        if habit is not None and habit.is_settled:
+            return habit.result()
         if not self.quiet:
             self.block.add(call)
         context = Context(self.context, "call", call.site, function)
@@ -341,10 +349,14 @@ class Interpreter:
         self.depth += 1
         self.active.append(function.node)
         stash, self.loop_stash = self.loop_stash, []
+        before = self.habits.before(self) if self.sharing else None
         try:
             with self.within(context, call.body):
                 self.frame = frame
-                return self._run_body(function, frame)
+                result = self._run_body(function, frame)
+                if before is not None and not entry:
+                    self.habits.note(self, function, habit, before, result)
+                return result
         finally:
             self.frame = outer_frame
             self.loop_stash = stash
@@ -389,6 +401,8 @@ class Interpreter:
             return
         if value.flow.layers:
             consumer = v.Consumer(self.site(node), layer, how)
+            if self.sharing:
+                self.habits.see_consumer(value.flow.layers, consumer)
             for producer in value.flow.layers:
                 producer.consumers.append(consumer)
         if isinstance(value, v.Sequence):
@@ -449,7 +463,7 @@ def _joined(news: list[Any], target: Any) -> Any:
     if all(isinstance(new, v.Value) for new in present):
         return v.join(*present)
     if isinstance(first, dict):
-        return {key: item for new in present for key, item in new.items()}
+        return v.Slots((key, item) for new in present for key, item in new.items())
     if isinstance(target, v.Mapping | v.Sequence):  # `open`, and `rest` that one arm lacks
         return True if isinstance(first, bool) else next((new for new in present if new is not None), None)
     return first if all(new == first for new in present) else None

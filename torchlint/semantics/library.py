@@ -492,7 +492,9 @@ def _variable(machine: Interpreter, name: str, arguments: v.Arguments, node: cst
 
 @handles("torch.load")
 def _load(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
-    return v.Unknown("torch.load")
+    loaded = v.Unknown("torch.load")
+    loaded.uses.add("loaded")
+    return loaded
 
 
 @handles("torch.autograd.no_grad")

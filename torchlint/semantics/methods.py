@@ -154,6 +154,8 @@ def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, argum
     if kind == "tensor":
         index = "no_grad_result" in known.flags
         if index:
+            for event in flow.forwards:
+                event.used.add("index")
             flow = flow.without_graph()
         made = tensor_from(machine, operands, flow, arguments, index=index)
         carry(made, operands, name)
@@ -345,6 +347,8 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
         if kind == "tensor":
             made = v.Unknown(f"{receiver.name}.{name}()", flow, device=device)
             if "no_grad_result" in known.flags:
+                for event in flow.forwards:
+                    event.used.add("index")
                 made.flow = flow.without_graph()
             return made
     result = v.Unknown(f"{receiver.name}.{name}()" if receiver.name else name, flow, device=receiver.device

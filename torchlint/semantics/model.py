@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
 
 TorchVersion = tuple[int, ...]
-_SOURCE_BUDGET = 60_000  # statements that all entries of one source may run together
+_LEAST_BUDGET = 4_000  # statements that all entries of one source may run together ...
+_BUDGET_PER_LINE = 6  # ... and more for a longer source
 
 
 class Model:
@@ -139,12 +140,13 @@ class Entries:
         self.model = model
         self.module = model.module
         self.steps = 0
+        self.budget = max(_LEAST_BUDGET, _BUDGET_PER_LINE * model.tree.source.text.count("\n"))
 
     def run(self) -> None:
         for body in self.module.mains:
             self._entry("main", body, lambda body=body: self.machine.execute(body), keep=True)  # type: ignore[misc]
         for function in self._in_order():
-            if id(function.node) not in self.machine.reached and self.steps < _SOURCE_BUDGET:
+            if id(function.node) not in self.machine.reached and self.steps < self.budget:
                 self._run_function(function)
         self._construct_unused()
         self._forward_uncalled()
@@ -156,7 +158,7 @@ class Entries:
             constructor = cls.attributes.get("__init__")
             if cls in machine.generic or not isinstance(constructor, v.Function) or external_kind(cls) != "module":
                 continue
-            if id(constructor.node) not in machine.reached and self.steps < _SOURCE_BUDGET:
+            if id(constructor.node) not in machine.reached and self.steps < self.budget:
                 self._entry("receiver", cls.node, lambda cls=cls: made_for(machine, cls), keep=True)  # type: ignore[misc]
 
     def _entry(self, what: str, node: cst.CSTNode, run: object, *, keep: bool = False) -> None:
@@ -218,7 +220,7 @@ class Entries:
         """Modules and Sequentials that nobody calls are run once, their output taken by somebody unknown."""
         machine = self.machine
         for module in [*machine.modules, *machine.containers]:
-            if id(module) in machine.forwarded or self.steps > _SOURCE_BUDGET:
+            if id(module) in machine.forwarded or self.steps > self.budget:
                 continue
             site = module.site
             if site is None or not self._is_ours(module):

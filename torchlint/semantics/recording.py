@@ -177,12 +177,13 @@ class Loop(Item):
 class Call(Item):
     """A followed call into a project's function. ``is_entry``: the run began with it, no code is seen to call it."""
 
-    __slots__ = ("body", "function", "is_entry")
+    __slots__ = ("body", "function", "is_entry", "result")
 
     def __init__(self, site: Site, function: Function, *, is_entry: bool = False) -> None:
         self.site = site
         self.function = function
         self.is_entry = is_entry
+        self.result: Value | None = None
         self.body = Block(self)
         self.parent = None
 

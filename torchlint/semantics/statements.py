@@ -155,7 +155,7 @@ def _handlers(machine: Interpreter, node: cst.Try | cst.TryStar) -> None:
     """Exception handlers are run for their events; names that only they bind are kept, the rest dropped."""
     frame, before = machine.frame, machine.frame.names
     for handler in node.handlers:
-        mark = len(machine.journal)
+        mark = machine.mark()
         frame.names = dict(before)
         if handler.name is not None and isinstance(handler.name.name, cst.Name):
             frame.names[handler.name.name.value] = v.Unknown("exception")
@@ -163,7 +163,7 @@ def _handlers(machine: Interpreter, node: cst.Try | cst.TryStar) -> None:
             returns = len(frame.returns)
             machine.execute(handler.body)
             del frame.returns[returns:]
-        machine._undo(mark)
+        machine.undo(mark)
         for name, value in frame.names.items():
             if name not in before:
                 before[name] = value
@@ -348,7 +348,7 @@ def class_(machine: Interpreter, node: cst.ClassDef) -> None:
         machine.execute(node.body)
     finally:
         machine.frame = outer
-    cls.attributes = frame.names
+    cls.attributes = v.Slots(frame.names)
     outer.module.classes.append(cls)
     value: v.Value = cls
     for decorator in reversed(node.decorators):

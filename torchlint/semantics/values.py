@@ -183,7 +183,7 @@ def proven_by_use(uses: set[str]) -> str | None:
     """
     if "param_groups" in uses and ("zero_grad" in uses or "step" in uses):
         return "optimizer"
-    if "()" in uses and ("eval()" in uses or "train()" in uses):
+    if "()" in uses and ("eval()" in uses or "train()" in uses or "loaded" in uses):
         return "module"
     if "eval()" in uses and ("parameters" in uses or "state_dict" in uses or "load_state_dict" in uses):
         return "module"
