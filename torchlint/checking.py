@@ -37,7 +37,10 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One file to check. ``settings`` is an index, so that a task is cheap to send to a worker."""
+    """One file to check. ``settings`` is an index, so that a task is cheap to send to a worker.
+
+    Where it is not ``on_disk`` (standard input, an editor's buffer) fixes may edit no other file.
+    """
 
     path: Path
     shown: str
@@ -45,6 +48,7 @@ class Task:
     root: Path
     target_torch: TorchVersion | None
     size: int = 0
+    on_disk: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +109,27 @@ class Checker:
 
         return rewriting.rewritten(self, data, source, task, self._mode)
 
-    def found(self, source: Source, task: Task) -> tuple[list[Finding], list[Diagnostic]]:
-        """The findings in a source that are not silenced, in order, and what went wrong."""
+    def found(
+        self, source: Source, task: Task, project: Project | None = None
+    ) -> tuple[list[Finding], list[Diagnostic]]:
+        """The findings in a source that are not silenced, in order, and what went wrong.
+
+        ``project`` stands in for the files on disk, where some of them are to be taken as changed.
+        """
         comments = suppression.Suppressions(source) if suppression.mentions_suppression(source.text) else None
         if comments is not None and comments.skips_file:
             return [], []
         selection = self._selection(task)
-        findings, diagnostics = self._asked(source, task, selection)
+        findings, diagnostics = self._asked(source, task, selection, project)
         if comments is not None:
             findings = comments.kept(findings)
             if not diagnostics:  # what crashed might have been silenced
                 findings += comments.unused(selection)
         return sorted_findings([selection.with_applicability(finding) for finding in findings]), diagnostics
 
-    def _asked(self, source: Source, task: Task, selection: Selection) -> tuple[list[Finding], list[Diagnostic]]:
+    def _asked(
+        self, source: Source, task: Task, selection: Selection, project: Project | None
+    ) -> tuple[list[Finding], list[Diagnostic]]:
         rules = [
             rule
             for rule in screened(selection.rules, source.text.encode("utf-8", "replace"))
@@ -128,7 +139,7 @@ class Checker:
             return [], []
         if len(source.text) > MAX_CHARACTERS:
             return [], [Diagnostic("parser-limit", source.path, f"longer than {MAX_CHARACTERS:,} characters")]
-        model = self._model(source, task)
+        model = self._model(source, task, project)
         if isinstance(model, Diagnostic):
             return [], [model]
         findings: list[Finding] = []
@@ -138,12 +149,12 @@ class Checker:
         # What lies in another file is reported when that file is checked.
         return [finding for finding in dict.fromkeys(findings) if finding.path == source.path], diagnostics
 
-    def _model(self, source: Source, task: Task) -> Model | Diagnostic:
+    def _model(self, source: Source, task: Task, project: Project | None) -> Model | Diagnostic:
         """The model of a source, or why there is none: the one place that calls into the interpreter."""
         from torchlint.syntax.tree import ParserLimit
 
         try:
-            return _interpreted(self._project(task), source, task)
+            return _interpreted(project or self._project(task), source, task)
         except SourceError as error:
             return Diagnostic(error.kind, source.path, error.message, error.position)
         except ParserLimit as limit:
@@ -164,6 +175,17 @@ class Checker:
         if task.root not in self._projects:
             self._projects[task.root] = Project(task.root)
         return self._projects[task.root]
+
+    def changed_project(self, task: Task, changed: Mapping[Path, Source]) -> Project:
+        """The task's project with some files changed: what was parsed is known to it, what was run is not."""
+        from torchlint.semantics.project import Project
+
+        known = self._project(task)
+        project = Project(task.root)
+        project._trees.update(known._trees)
+        for path, source in changed.items():
+            project.adopt(path, source)
+        return project
 
     def _selection(self, task: Task) -> Selection:
         settings = self._settings[task.settings]

@@ -65,9 +65,9 @@ class _Plan:
         if b"torch" in data and may_report(self._rules_of(settings), data):
             self.tasks.append(self.task(target, settings, len(data)))
 
-    def task(self, target: Target, settings: int, size: int) -> Task:
+    def task(self, target: Target, settings: int, size: int, *, on_disk: bool = True) -> Task:
         version = target.settings.target_torch or self._required_by(target.path.parent, target.root)
-        return Task(target.path, target.shown, settings, target.root, version, size)
+        return Task(target.path, target.shown, settings, target.root, version, size, on_disk)
 
     def add_settings(self, settings: Settings) -> int:
         return self._settings_index(settings)
@@ -133,7 +133,7 @@ def check_bytes(data: bytes, target: Target, mode: Mode = Mode.CHECK) -> FileRes
     index = plan.add_settings(target.settings)
     if b"torch" not in data:
         return FileResult(target.shown)
-    task = plan.task(target, index, len(data))
+    task = plan.task(target, index, len(data), on_disk=False)
     check_selectors(target.settings)
     checker = Checker(plan.settings, mode)
     with memory.collection_paused():

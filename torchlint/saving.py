@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterable, Sequence
 
 from torchlint import engine
@@ -14,6 +15,9 @@ from torchlint.syntax.source import source_from_bytes
 
 _ROUNDS = 3
 """How often a file is fixed anew because it changed meanwhile (a fix in another file, an editor)."""
+
+_PAUSE = 0.1
+"""Seconds in which whoever else writes the file may end."""
 
 
 def save(results: Sequence[FileResult], targets: Sequence[Target], mode: Mode) -> list[FileResult]:
@@ -35,6 +39,7 @@ def save(results: Sequence[FileResult], targets: Sequence[Target], mode: Mode) -
                 saved[result.path] = _unfixed(by_shown[result.path], str(error))
         if not changed:
             return sorted(saved.values(), key=lambda result: result.path)
+        time.sleep(_PAUSE)
         again = engine.run(changed, mode).results
         saved.update({target.shown: FileResult(target.shown) for target in changed})
         saved.update({result.path: result for result in again})
@@ -49,7 +54,7 @@ def diff(rewrites: Iterable[Rewrite]) -> str:
     pieces = []
     for rewrite in rewrites:
         before, after = (source_from_bytes(data, rewrite.shown) for data in (rewrite.before, rewrite.after))
-        pieces.append(unified_diff(before, after.text))
+        pieces.append(unified_diff(before, after))
     return "".join(pieces)
 
 
