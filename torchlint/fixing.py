@@ -259,8 +259,8 @@ def unified_diff(before: Source, after: Source) -> str:
     """What changed, as a patch; each cell of a notebook on its own."""
     pieces: list[str] = []
     for (name, old), (_, new) in zip(before.parts, after.parts, strict=True):
-        for line in difflib.unified_diff(_LINE.findall(old), _LINE.findall(new), name, name):
-            pieces += line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        lines = difflib.unified_diff(_LINE.findall(old), _LINE.findall(new), name, name)
+        pieces.extend(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
     return "".join(pieces)
 
 

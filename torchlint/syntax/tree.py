@@ -183,30 +183,35 @@ class Tree:
         except RecursionError:
             raise ParserLimit("nested too deeply for the parser") from None
         generated = "".join(state.tokens)
-        if generated == self.source.text:
+        code_finish = state.offsets[module.body[-1]][1] if module.body else 0
+        # libcst may lose comments and blanks at the end of a file without a final newline.
+        if self.source.text.startswith(generated[:code_finish]):
             return state.offsets
-        return _aligned(state.offsets, generated, self.source.text)
+        return _aligned(state.offsets, generated[:code_finish], self.source.text)
 
 
 def _aligned(offsets: dict[Node, tuple[int, int]], generated: str, text: str) -> dict[Node, tuple[int, int]]:
     """Offsets in ``text`` for offsets in what libcst would write.
 
-    libcst drops a form feed that begins the file and a lone carriage return that ends it.
+    libcst drops a form feed that begins the file.
     """
     shifted = []
     here = 0
     for character in generated:
-        while here < len(text) and text[here] != character and text[here] in "\f\r\n":
+        while text[here : here + 1] == "\f" != character:
             here += 1
         if here == len(text) or text[here] != character:
             raise ParserLimit("the parser does not give this file back as it is")
         shifted.append(here)
         here += 1
-    if text[here:].strip("\f\r\n"):
-        raise ParserLimit("the parser does not give this file back as it is")
-    shifted.append(len(text))
-    return {node: (shifted[begin], shifted[finish - 1] + 1 if finish > begin else shifted[begin])
-            for node, (begin, finish) in offsets.items()}
+
+    def moved(offset: int) -> int:
+        return shifted[offset] if offset < len(shifted) else here + offset - len(shifted)
+
+    return {
+        node: (moved(begin), moved(finish - 1) + 1 if finish > begin else moved(begin))
+        for node, (begin, finish) in offsets.items()
+    }
 
 
 class _Counter(CodegenState):
