@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics import values as v
+from torchlint.semantics.callers import events_in_runs, may_be_without_grad, runs_of
 from torchlint.semantics.library import is_module
 from torchlint.semantics.recording import Call, enclosing_blocks
 from torchlint.syntax.tree import walk
@@ -78,11 +79,22 @@ def carries(value: v.Value | None, event: Event) -> bool:
 
 def wasted_forwards(model: Model) -> list[Wasted]:
     """The regions of this source that should not record gradients, in order."""
-    forwards = [e for e in model.reached("forward") if e.subject is not None and is_module(e.subject)]
-    candidates = [e for e in forwards if _is_wasted(e)]
-    if not candidates:
-        return []
-    return _Regions(model, forwards).of(candidates)
+    models = runs_of(model, [e for e in model.events("forward") if _is_open(e)])
+    forwards = [e for e in events_in_runs(models, "forward") if e.subject is not None and is_module(e.subject)]
+    candidates = [e for e in forwards if _is_wasted(e) and not (
+        e.context.entry().data == "function" and may_be_without_grad(model, e))]
+    return _Regions(models, forwards).of(candidates) if candidates else []
+
+
+def _is_open(event: Event) -> bool:
+    """Whether only a caller in another file can say if the forward is wasted."""
+    if event.context.grad is not True or event.subject is None or event.context.entry().data != "function":
+        return False
+    if event.used & (_WANTED - {"returned"}):
+        return False
+    if is_module(event.subject):
+        return event.data.get("training") is False or bool(event.used)
+    return event.subject.kind == "unknown" and bool(event.used) and event.used <= _READ
 
 
 def _is_wasted(event: Event) -> bool:
@@ -125,33 +137,38 @@ def _is_smoke_test(event: Event) -> bool:
 class _Regions:
     """Finds for each wasted forward the largest piece of code around it that may lose its gradients."""
 
-    def __init__(self, model: Model, forwards: list[Event]) -> None:
-        self.model = model
-        self.tree = model.tree
-        self.fine: dict[tuple[int, int], list[Event]] = {}  # forwards that are right as they are, by place
+    def __init__(self, models: list[Model], forwards: list[Event]) -> None:
+        self.models = models
+        self.tree = models[0].tree
+        self.cut = {node for model in models for node in model.machine.cut}
+        self.fine: dict[Node, list[Event]] = {}  # forwards that are right as they are, by place
         for event in forwards:
             if not _is_wasted(event):
-                self.fine.setdefault(event.site.key, []).append(event)
+                self.fine.setdefault(event.site.node, []).append(event)
         self.needing = self._nodes_that_need_gradients(forwards)
-        self.wanting = {id(f.function.node) for e in model.reached("requires_grad", "export")
+        self.wanting = {id(f.function.node) for e in events_in_runs(models, "requires_grad", "export")
                         for f in [next(frames_of(e))] if f.function is not None}
 
     def _nodes_that_need_gradients(self, forwards: list[Event]) -> set[Node]:
         """Every node of this source that something happens in that a no_grad around it would break or stop."""
         events = [e for e in forwards if e.context.grad is not False and e.used & _WANTED]
-        events += self.model.reached(*_NEEDS_GRAD)
-        starts = {f.site.node for e in events for f in frames_of(e) if f.site.tree is self.tree}
+        events += events_in_runs(self.models, *_NEEDS_GRAD)
+        starts = {f.site.node for e in events for f in frames_of(e)
+                  if self._is_here(f.site)}
         found: set[Node] = set()
         for start in starts:
             found.add(start)
             found.update(self.tree.ancestors(start))
         return found
 
+    def _is_here(self, site: v.Site) -> bool:
+        return site.tree.module is self.tree.module
+
     def of(self, candidates: list[Event]) -> list[Wasted]:
         places: dict[Node, tuple[Event, Frame]] = {}
         for event in candidates:
             frame = self._home(event)
-            if frame is not None and frame.site.tree is self.tree:
+            if frame is not None and self._is_here(frame.site):
                 places.setdefault(frame.site.node, (event, frame))
         groups: dict[Node, list[tuple[Statement, Event, Frame]]] = {}
         for node, (event, frame) in places.items():
@@ -165,14 +182,14 @@ class _Regions:
     def _home(self, event: Event) -> Frame | None:
         """The lowest function that may lose its gradients for this forward: not a module's method, nor one
         that others call for the same forward with gradients off already, or wanting them."""
-        others = self.fine.get(event.site.key, ())
+        others = self.fine.get(event.site.node, ())
         for frame in frames_of(event):
             function = frame.function
             if function is None:
                 return frame
             if id(function.node) in self.wanting or function.grad is True or function.opaque:
                 return None
-            if id(function.node) in self.model.machine.cut:
+            if id(function.node) in self.cut:
                 return None
             owner = function.owner
             is_part = owner is not None and any(_is_module_class(b) for b in owner.external_bases)
@@ -211,7 +228,7 @@ class _Regions:
                 runs.append([member])
         for run in runs:
             first, last = body.index(run[0][0]), body.index(run[-1][0])
-            yield Wasted(run[0][2].site, tuple(body[first:last + 1]), self._whole_function(block, body),
+            yield Wasted(v.Site(self.tree, run[0][2].site.node), tuple(body[first:last + 1]), self._whole_function(block, body),
                          all(e.data.get("training") is False for _, e, _ in run))
 
     def _may_join(self, block: Node, body: list[Statement], first: Statement, last: Statement) -> bool:

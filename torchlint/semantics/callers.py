@@ -72,4 +72,57 @@ def _name_called(event: Event) -> str | None:
 def _calling(model: Model, name: str) -> list[Path]:
     project = model.machine.project.project
     pattern = re.compile(rb"(?<!def )\b" + name.encode() + rb"\s*\(")
-    return [path for path in project.files if path != model.module.path and pattern.search(project.text(path))]
+    found = [path for path in project.files if path != model.module.path and pattern.search(project.text(path))]
+    if len(found) <= _MOST_FILES:
+        return found
+    own = model.module.path
+    stem = own.parent.name if own.name == "__init__.py" else own.stem
+    return [path for path in found if project.mentions(path, stem)]
+
+
+def runs_of(model: Model, open_events: list[Event]) -> list[Model]:
+    """The model itself, and the models of files that import it and call what the run of an open event began with.
+
+    An event is open where its run began with a function of this file that no code here calls, so
+    that only another file can say with what, and in which context, the function is called.
+    """
+    found: dict[Path, Model] = {model.module.path: model}
+    for event in open_events:
+        if event.context.entry().data != "function":
+            continue
+        for other in models_of_callers(model, event) or ():
+            if model.module.path in other.machine.project.modules:
+                found.setdefault(other.module.path, other)
+    return list(found.values())
+
+
+def events_in_runs(models: list[Model], *kinds: str) -> list[Event]:
+    """The events of these kinds in any file; those of runs that began with a function which somebody is seen to
+    call count only in the run of the caller."""
+    first, *others = models
+    elsewhere = [event for other in others for event in other.events(*kinds, everywhere=True)]
+    reached = {node for other in others for node in other.machine.reached}
+    own = [event for event in first.events(*kinds, everywhere=True) if not _began_with(event, reached)]
+    return own + elsewhere
+
+
+def _began_with(event: Event, functions: set[int]) -> bool:
+    entry = event.context.entry()
+    return entry.data == "function" and entry.node is not None and id(entry.node.node) in functions
+
+
+def may_be_without_grad(model: Model, event: Event) -> bool:
+    """Whether a file calls a method of the name that the event's run began with, on an object that nobody knows,
+    where gradients may be off: that may be the call."""
+    name = _name_called(event)
+    for other in models_of_callers(model, event) or ():
+        for call in other.events("method", "forward", everywhere=True):
+            if call.context.grad is not True and _calls_by_name(call, name):
+                return True
+    return False
+
+
+def _calls_by_name(call: Event, name: str | None) -> bool:
+    if call.kind == "method":
+        return call.data.get("name") == name
+    return isinstance(call.subject, v.Unknown) and call.subject.name.rpartition(".")[2] == name

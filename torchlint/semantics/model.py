@@ -66,10 +66,6 @@ class Model:
         found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
         return found if everywhere else [event for event in found if event.site.tree is self.tree]
 
-    def reached(self, *kinds: str) -> list[Event]:
-        """The events of these kinds, in this file or another, in runs that other files begin too."""
-        return self.events(*kinds, everywhere=True)
-
     def by_site(self, *kinds: str) -> Iterator[tuple[Site, list[Event]]]:
         """The events of these kinds in this file, all contexts of one place together."""
         groups: dict[tuple[int, int], list[Event]] = {}

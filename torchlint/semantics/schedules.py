@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.semantics import knowledge, paths
 from torchlint.semantics import values as v
+from torchlint.semantics.callers import events_in_runs, runs_of
 from torchlint.semantics.guards import holds_in_first_iteration
 from torchlint.semantics.recording import Block, Call, Context, Event
 
@@ -71,12 +72,14 @@ class Premature:
 
 def premature_steps(model: Model) -> Iterator[Premature]:
     """The scheduler steps that come too early, each place of this source once."""
-    drives = model.reached("optimizer_step", "scaler_step")
-    seen: set[tuple[int, int]] = set()
-    for step in model.reached("scheduler_step"):
+    unknown = [e for e in model.events("method") if e.data.get("name") == "step" and isinstance(e.subject, v.Unknown)]
+    models = runs_of(model, [*model.events("scheduler_step"), *unknown])
+    drives = events_in_runs(models, "optimizer_step", "scaler_step")
+    seen: set[cst.CSTNode] = set()
+    for step in events_in_runs(models, "scheduler_step"):
         early = _premature(step, drives)
-        if early is not None and early.site.tree is model.tree and early.site.key not in seen:
-            seen.add(early.site.key)
+        if early is not None and early.site.tree.module is model.tree.module and early.site.node not in seen:
+            seen.add(early.site.node)
             yield early
 
 

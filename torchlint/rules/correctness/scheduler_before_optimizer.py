@@ -84,7 +84,7 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
         whole = step.is_direct
         what = "`step()` of the scheduler" if whole else "This call steps the scheduler"
         yield rule.at(
-            step.site,
+            model.site(step.site.node),
             f"{what} comes before the first `step()` of its optimizer, so the schedule's first learning rate is skipped.",
             help="step the scheduler after the optimizer: behind `optimizer.step()`, or at the end of the epoch.",
             fix=_moved(model.tree, step),
