@@ -54,6 +54,22 @@ def torchlint(capfd: pytest.CaptureFixture[str]) -> Torchlint:
     return call
 
 
+@pytest.fixture
+def send(monkeypatch: pytest.MonkeyPatch) -> Iterator[Send]:
+    opened: list[TextIO] = []
+
+    def send(data: bytes) -> None:
+        read, write = os.pipe()
+        os.write(write, data)
+        os.close(write)
+        opened.append(os.fdopen(read, encoding="utf-8"))
+        monkeypatch.setattr("sys.stdin", opened[-1])
+
+    yield send
+    for stream in opened:
+        stream.close()
+
+
 def plant(**files: str) -> None:
     for name, text in files.items():
         Path(name.replace("__", "/") + ".py").write_text(f"import torch\n{text}", encoding="utf-8")
@@ -216,21 +232,6 @@ class TestSelection:
 
 
 class TestStandardInput:
-    @pytest.fixture
-    def send(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Send]:
-        opened: list[TextIO] = []
-
-        def send(data: bytes) -> None:
-            read, write = os.pipe()
-            os.write(write, data)
-            os.close(write)
-            opened.append(os.fdopen(read, encoding="utf-8"))
-            monkeypatch.setattr("sys.stdin", opened[-1])
-
-        yield send
-        for stream in opened:
-            stream.close()
-
     def test_it_is_checked(self, torchlint: Torchlint, send: Send) -> None:
         send(b"import torch\nbad\n")
         said = torchlint("check", "-", "--output-format", "concise")
@@ -262,6 +263,179 @@ class TestAddIgnore:
         text = "import torch\nbad  # torchlint: ignore[first-rule]\nplain  # torchlint: ignore[third-rule]\n"
         assert Path("a.py").read_text(encoding="utf-8") == text
         assert torchlint("check").code == 0
+
+
+def text(name: str = "a") -> str:
+    """What is in a file behind its import."""
+    return Path(f"{name}.py").read_bytes().decode().removeprefix("import torch\n")
+
+
+class TestFix:
+    def test_safe_fixes_are_applied_and_the_rest_is_reported(self, torchlint: Torchlint) -> None:
+        plant(a="bad\nrisky\nplain\n", b="bad\n", c="good\n")
+        said = torchlint("fix")
+        assert said.code == 1
+        assert (text("a"), text("b"), text("c")) == ("good\nrisky\nplain\n", "good\n", "good\n")
+        assert "Fixed 2 problems in 2 files." in said.out
+        assert "`torchlint fix --unsafe-fixes` can fix 1 more." in said.out
+        assert torchlint("fix", "--unsafe-fixes", "--ignore", "third-rule").code == 0
+        assert text("a") == "good\ndaring\nplain\n"
+
+    def test_check_with_fix_is_the_same(self, torchlint: Torchlint) -> None:
+        plant(a="bad\n")
+        assert torchlint("check", "--fix").code == 0
+        assert text() == "good\n"
+
+    def test_check_alone_changes_nothing(self, torchlint: Torchlint) -> None:
+        plant(a="bad\n")
+        torchlint("check", "--unsafe-fixes")
+        assert text() == "bad\n"
+
+    def test_exit_codes(self, torchlint: Torchlint) -> None:
+        plant(a="bad\n")
+        assert torchlint("fix", "--exit-non-zero-on-fix").code == 1
+        assert torchlint("fix", "--exit-non-zero-on-fix").code == 0
+        plant(a="bad\nplain\n")
+        assert torchlint("fix", "--exit-zero").code == 0
+        plant(a="bad\nCRASH\n")
+        assert torchlint("fix").code == 2
+        assert text() == "good\nCRASH\n", "a crash of one rule does not keep the others from fixing"
+
+    def test_show_fixes(self, torchlint: Torchlint) -> None:
+        plant(a="bad\nbad\n")
+        assert "a.py:\n  2 x TL901 first-rule\n" in torchlint("fix", "--show-fixes").out
+
+    @pytest.mark.parametrize("command", [["check", "--diff"], ["fix", "--diff"], ["check", "--fix", "--diff"]])
+    def test_diff_shows_and_changes_nothing(self, torchlint: Torchlint, command: list[str]) -> None:
+        plant(a="bad\nrisky\n")
+        said = torchlint(*command)
+        assert said.code == 1
+        assert "-bad\n+good\n" in said.out
+        assert "daring" not in said.out
+        assert said.out.startswith("--- a.py\n+++ a.py\n")
+        assert "Would fix 1 problem in 1 file." in said.err
+        assert text() == "bad\nrisky\n"
+        assert "+daring\n" in torchlint(*command, "--unsafe-fixes").out
+
+    def test_a_patch_can_be_applied(self, torchlint: Torchlint) -> None:
+        plant(a="bad\nx = 1\nrisky", b="bad\r\n")
+        patch = torchlint("check", "--diff", "--unsafe-fixes").out
+        done = subprocess.run(["git", "apply", "-"], input=patch.encode(), capture_output=True, check=False)
+        if done.returncode:
+            done = subprocess.run(["git", "apply", "-p0", "-"], input=patch.encode(), capture_output=True, check=True)
+        assert (text("a"), text("b")) == ("good\nx = 1\ndaring", "good\r\n")
+
+    def test_the_configuration_decides_which_fixes(self, torchlint: Torchlint) -> None:
+        plant(a="bad\nrisky\n")
+        config = 'unfixable = ["first-rule"]\nextend-safe-fixes = ["second-rule"]'
+        Path("torchlint.toml").write_text(config, encoding="utf-8")
+        assert torchlint("fix").code == 1
+        assert text() == "bad\ndaring\n"
+        Path("torchlint.toml").write_text("unsafe-fixes = true", encoding="utf-8")
+        plant(a="risky\n")
+        assert torchlint("fix").code == 0
+        assert text() == "daring\n"
+        plant(a="risky\n")
+        assert torchlint("fix", "--no-unsafe-fixes").code == 1
+
+    def test_silenced_lines_are_left_alone(self, torchlint: Torchlint) -> None:
+        plant(a="bad  # noqa: TL901\nbad  # torchlint: ignore\n", b="# torchlint: skip-file\nbad\n")
+        assert torchlint("fix").code == 0
+        assert text() == "bad  # noqa: TL901\nbad  # torchlint: ignore\n"
+        assert text("b") == "# torchlint: skip-file\nbad\n"
+
+    def test_unused_ignores_are_removed(self, torchlint: Torchlint) -> None:
+        plant(a="good  # torchlint: ignore[first-rule]\n")
+        assert torchlint("fix").code == 0
+        assert text() == "good\n"
+
+    @pytest.mark.parametrize("layout", ["x = bad\r\n", "x = bad", "\tx = bad\n\x0c\n", "x = (bad,\n  'é')\n"])
+    def test_layout_survives(self, torchlint: Torchlint, layout: str) -> None:
+        data = b"\xef\xbb\xbfimport torch\n" + layout.encode()
+        Path("a.py").write_bytes(data)
+        torchlint("fix", "--select", "first-rule")
+        expected = data if layout.startswith("\t") else data.replace(b"bad", b"good")
+        assert Path("a.py").read_bytes() == expected
+
+    def test_standard_input(self, torchlint: Torchlint, send: Send) -> None:
+        send(b"import torch\r\nbad\r\nplain\r\n")
+        said = torchlint("fix", "-", "--output-format", "concise")
+        assert (said.code, said.out) == (1, "import torch\r\ngood\r\nplain\r\n")
+        assert "<stdin>:3:1" in said.err
+        send(b"x = 1")
+        assert torchlint("fix", "-").out == "x = 1"
+        send(b"import torch\nbad\n")
+        assert torchlint("check", "--diff", "-").out.endswith("-bad\n+good\n")
+
+    def test_a_read_only_file(self, torchlint: Torchlint, monkeypatch: pytest.MonkeyPatch) -> None:
+        plant(a="bad\n", b="bad\n")
+        monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "a.py")
+        said = torchlint("fix", "--output-format", "concise")
+        assert said.code == 2
+        assert "a.py: fix-failed: " in said.err
+        assert "read-only" in said.err
+        assert said.out.startswith("a.py:2:1: "), "what was not fixed is reported"
+        assert (text("a"), text("b")) == ("bad\n", "good\n")
+
+    def test_a_full_disk(self, torchlint: Torchlint, monkeypatch: pytest.MonkeyPatch) -> None:
+        plant(a="bad\n")
+
+        def full(descriptor: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        said = torchlint("fix")
+        assert (said.code, text()) == (2, "bad\n")
+        assert "No space left on device" in said.err
+        assert [path.name for path in Path().iterdir()] == ["a.py"], "nothing is left behind"
+
+    def test_interrupted_while_writing(self, torchlint: Torchlint, monkeypatch: pytest.MonkeyPatch) -> None:
+        plant(a="bad\n", b="bad\n")
+        calls: list[int] = []
+        fsync = os.fsync
+
+        def interrupt(descriptor: int) -> None:
+            calls.append(descriptor)
+            if len(calls) == 3:  # the second file
+                raise KeyboardInterrupt
+            fsync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", interrupt)
+        assert torchlint("fix").code == 130
+        assert (text("a"), text("b")) == ("good\n", "bad\n")
+        assert sorted(path.name for path in Path().iterdir()) == ["a.py", "b.py"]
+
+    def test_a_file_that_changes_meanwhile_is_fixed_as_it_is_now(
+        self, torchlint: Torchlint, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plant(a="bad\n")
+        from torchlint import fixing, saving
+
+        write = fixing.write_atomically
+        calls: list[Path] = []
+
+        def edited_before(path: Path, data: bytes, expected: bytes) -> None:
+            calls.append(path)
+            if len(calls) == 1:
+                plant(a="bad\nbad  # edited\n")
+            write(path, data, expected)
+
+        monkeypatch.setattr(saving, "write_atomically", edited_before)
+        assert torchlint("fix").code == 0
+        assert text() == "good\ngood  # edited\n"
+
+    def test_a_file_that_never_rests(self, torchlint: Torchlint, monkeypatch: pytest.MonkeyPatch) -> None:
+        plant(a="bad\n")
+        from torchlint import saving
+        from torchlint.fixing import FileChanged
+
+        def refuse(path: Path, data: bytes, expected: bytes) -> None:
+            raise FileChanged
+
+        monkeypatch.setattr(saving, "write_atomically", refuse)
+        said = torchlint("fix")
+        assert (said.code, text()) == (2, "bad\n")
+        assert "keeps changing" in said.err
 
 
 class TestInform:

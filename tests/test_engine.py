@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 import sys
@@ -30,10 +31,15 @@ def _throwaway_rules() -> Iterator[None]:
 
 
 @pytest.fixture
-def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """However small the files are, they go to worker processes."""
     monkeypatch.setattr(engine, "_HERE_AT_MOST", -1)
     monkeypatch.setattr(engine, "_ALONE_AT_MOST", -1)
+    told = faulthandler.is_enabled()
+    faulthandler.disable()  # the crashes are meant
+    yield
+    if told:
+        faulthandler.enable()
 
 
 def plant(root: Path, files: dict[str, str]) -> None:
@@ -175,7 +181,7 @@ def test_a_crash_of_one_rule_leaves_the_findings_of_the_others(tmp_path: Path) -
     assert [f.rule for f in result.findings] == ["first-rule", "third-rule"]
     (crash,) = result.diagnostics
     assert crash.kind == "rule-crash"
-    assert "TL905 crashing-rule crashed: ZeroDivisionError: at 19 (throwaway.py:" in crash.message
+    assert "TL905 crashing-rule crashed: ZeroDivisionError: in line 3 (throwaway.py:" in crash.message
     assert crash.position is not None
     assert (crash.position.line, crash.position.column) == (3, 3)
 

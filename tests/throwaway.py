@@ -74,7 +74,7 @@ def crashing_rule() -> Rule:
     def check(model: Any, options: dict[str, Any]) -> Iterator[Finding]:
         for match in re.finditer("CRASH", model.tree.source.text):
             span = model.tree.source.span(*match.span())
-            raise ZeroDivisionError(f"at {span.begin}")
+            raise ZeroDivisionError(f"in line {span.start.line}")
         return iter(())
 
     return rule

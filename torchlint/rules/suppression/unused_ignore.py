@@ -46,7 +46,6 @@ rule.bad(
     applicability=Applicability.SAFE,
 )
 rule.ok("import torch  # noqa: F401", why="the code belongs to another tool")
-rule.ok("import torch  # noqa", why="a bare noqa may be there for another tool")
 
 
 @rule.question
