@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def extend(machine: Interpreter, target: v.Sequence, more: v.Value) -> None:
     """``list += more`` and ``list.extend(more)``."""
     machine._growth += _is_building(more)
+    target.flow = v.with_graphs(target.flow, (more,))
     if isinstance(more, v.External) and isinstance(more.items, v.Sequence):
         more = more.items
     if isinstance(more, v.Sequence):
@@ -32,6 +33,7 @@ def extend(machine: Interpreter, target: v.Sequence, more: v.Value) -> None:
 def append(machine: Interpreter, target: v.Sequence, item: v.Value) -> None:
     """``list.append(item)``; a list that grows without bound keeps the kind of its elements only."""
     machine._growth += _is_building(item)
+    target.flow = v.with_graphs(target.flow, (item,))
     if len(target.items) > 400:
         grow(machine, target, item)
     else:
@@ -242,6 +244,7 @@ def set_item(machine: Interpreter, value: v.Value, index: v.Value, new: v.Value,
         for option in value.options():
             set_item(machine, option, index, new, node)
         return
+    assigned(value, index, new)
     if isinstance(new, v.Array):
         new.held = True
     items = items_of(value)
@@ -261,7 +264,6 @@ def set_item(machine: Interpreter, value: v.Value, index: v.Value, new: v.Value,
             machine.write(value, "open", True)
     elif isinstance(value, v.Tensor | v.Array):
         machine.consume(new, node)
-        assigned(value, index, new)
         if isinstance(value, v.Tensor):
             if new.flow.forwards:  # the tensor's graph now holds that of the new item
                 value.flow = value.flow.changed(forwards=value.flow.forwards | new.flow.forwards)

@@ -8,7 +8,7 @@ budget, and what a cut leaves unseen is marked (``cut``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,6 +26,7 @@ _MISSING: Any = object()
 CALL_DEPTH = 8  # followed calls inside each other; a trial found nothing more at 12 than at 4
 ENTRY_BUDGET = 6_000  # statements that one entry may run
 NESTED_FORWARDS = 24
+_NESTING = 8  # containers inside each other that are looked into
 
 Change = tuple[Any, Any, Any, Any]  # target, key, old, new
 Arm = tuple["cst.CSTNode | None", bool | None, Callable[[], "str | None"]]
@@ -353,7 +354,7 @@ class Interpreter:
         try:
             with self.within(context, call.body):
                 self.frame = frame
-                result = self._run_body(function, frame)
+                result = call.result = self._run_body(function, frame)
                 if before is not None and not entry:
                     self.habits.note(self, function, habit, before, result)
                 return result
@@ -394,8 +395,12 @@ class Interpreter:
 
     # ---------------------------------------------------------- layers' users
 
-    def consume(self, value: v.Value, node: cst.CSTNode, how: str = "operation", layer: v.Value | None = None) -> None:
-        """Note that something takes the direct output of the layers that this value comes from."""
+    def consume(self, value: v.Value, node: cst.CSTNode, how: str = "operation", layer: v.Value | None = None,
+                inside: tuple[v.Value, ...] = ()) -> None:
+        """Note that something takes the direct output of the layers that this value comes from.
+
+        ``inside``: the containers around the value, as one may hold itself.
+        """
         cls = value.__class__
         if cls is v.Const or cls is v.Symbol:
             return
@@ -405,15 +410,16 @@ class Interpreter:
                 self.habits.see_consumer(value.flow.layers, consumer)
             for producer in value.flow.layers:
                 producer.consumers.append(consumer)
-        if isinstance(value, v.Sequence):
-            for item in value.elements():
-                self.consume(item, node, how, layer)
-        elif isinstance(value, v.Union):
-            for option in value.options():
-                self.consume(option, node, how, layer)
-        elif isinstance(value, v.Mapping):
-            for item in value.items.values():
-                self.consume(item, node, how, layer)
+        if isinstance(value, v.Sequence | v.Union | v.Mapping) and value not in inside and len(inside) < _NESTING:
+            inside = (*inside, value)
+            for item in _parts(value):
+                self.consume(item, node, how, layer, inside)
+
+
+def _parts(value: v.Sequence | v.Union | v.Mapping) -> Iterable[v.Value]:
+    if isinstance(value, v.Sequence):
+        return value.elements()
+    return value.options() if isinstance(value, v.Union) else value.items.values()
 
 
 def widened(value: v.Const) -> v.Value:

@@ -286,6 +286,8 @@ def _made_here(event: Event) -> bool:
     created = event.subject.flow.created if event.subject is not None else None
     if created is None or created.data.get("filled") or event.data.get("how") == "device=":
         return False
+    if event.arguments is not None and (event.arguments.stars or event.arguments.double_stars):
+        return False  # it may as well say a dtype only
     if any(c.kind == "with" and isinstance(c.data, v.Device) for c in created.context):
         return False
     calls = event.context.calls()
@@ -369,7 +371,13 @@ def _target(tree: Tree, move: cst.Call, events: list[Event]) -> _Target | None:
         is_device = all(isinstance(value, v.Device | v.Number) for value in values)
         return _Target(f'"cuda:{text}"' if number else text, None, True, argument) if number or is_device else None
     is_proven = all(isinstance(o, v.Device | v.Number | v.Const | v.Text) for value in values for o in value.options())
-    return _Target(text, None, is_proven, argument) if how == "to" else None
+    return _Target(text, None, is_proven, argument) if how == "to" and (is_proven or _reads_as_device(text)) else None
+
+
+def _reads_as_device(text: str) -> bool:
+    """What is not proven to be a device may be a tensor or a dtype as well: then its name breaks the tie."""
+    last = text.rpartition(".")[2].lower()
+    return "device" in last or last in ("rank", "local_rank", "gpu", "dev", "cuda")
 
 
 def _is_pure(node: cst.BaseExpression) -> bool:
