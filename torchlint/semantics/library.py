@@ -118,6 +118,9 @@ def result_of(machine: Interpreter, kind: str, arguments: v.Arguments, node: cst
     """A value of a kind token, computed from these arguments."""
     operands = list(arguments.all())
     flow = v.merge_flows(value.flow for value in operands)
+    for operand in operands:
+        if isinstance(operand, v.Sequence):
+            flow = v.with_graphs(flow, operand.elements())
     if kind == "tensor":
         made = tensor_from(machine, operands, flow, arguments)
         carry(made, operands, known.name.rpartition(".")[2] if known is not None else "")

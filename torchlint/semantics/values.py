@@ -121,6 +121,16 @@ class Slots(dict[Any, Any]):
         self.born = Clock.now
 
 
+def with_graphs(flow: Flow, values: Iterable[Value]) -> Flow:
+    """The flow, with the graphs that these values carry or carried; nothing else of theirs."""
+    forwards, detached = flow.forwards, flow.detached
+    for value in values:
+        forwards |= value.flow.forwards
+        detached |= value.flow.detached
+    same = len(forwards) == len(flow.forwards) and len(detached) == len(flow.detached)
+    return flow if same else flow.changed(forwards=forwards, detached=detached)
+
+
 class Value:
     """The common base; ``flow`` is where the value came from."""
 
