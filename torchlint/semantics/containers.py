@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from torchlint.semantics import arrays
 from torchlint.semantics import values as v
 from torchlint.semantics.host import assigned
 
@@ -161,7 +162,7 @@ def get_item(machine: Interpreter, value: v.Value, index: v.Value, node: cst.CST
             machine.emit("implicit_sync", node, value)
         return v.Tensor(_part_flow(value.flow), value.device, value.dtype, index=value.index)
     if isinstance(value, v.Array):
-        return v.Array(value.flow, value.dtype, owner=value) if _is_slice(index) else v.Unknown("item", value.flow)
+        return arrays.item(value, index, machine.site(node))
     if isinstance(value, v.Unknown):
         return _unknown_item(machine, value, index, node)
     if isinstance(value, v.Instance):

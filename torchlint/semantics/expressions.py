@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
-from torchlint.semantics.attributes import Lazy, attribute
+from torchlint.semantics.attributes import Deferred, Lazy, attribute
 from torchlint.semantics.containers import get_item, items_of, iterate
 from torchlint.semantics.host import carry
 from torchlint.semantics.library import device_of, is_tensor, mark_used, tensor_from
@@ -30,7 +30,8 @@ def name(machine: Interpreter, node: cst.Name) -> v.Value:
     word = node.value
     found = machine.frame.find(word)
     if found is not None:
-        return found.forced(machine) if found.__class__ is Lazy else found  # type: ignore[attr-defined]
+        cls = found.__class__
+        return found.forced(machine) if cls is Lazy or cls is Deferred else found  # type: ignore[attr-defined]
     if word == "True":
         return _TRUE
     if word == "False":
@@ -55,7 +56,7 @@ _TRUE, _FALSE = v.Const(True), v.Const(False)
 
 def force(machine: Interpreter, value: v.Value) -> v.Value:
     """A name imported from the project, looked up."""
-    return value.forced(machine) if isinstance(value, Lazy) else value
+    return value.forced(machine) if isinstance(value, Lazy | Deferred) else value
 
 
 def attribute_(machine: Interpreter, node: cst.Attribute) -> v.Value:
@@ -600,6 +601,7 @@ EXPRESSIONS: dict[type, Callable[[Any, Any], v.Value]] = {
     cst.Attribute: attribute_,
     cst.Call: call,
     cst.Integer: integer,
+    cst.Ellipsis: lambda machine, node: v.Const(...),
     cst.Float: float_,
     cst.SimpleString: string,
     cst.ConcatenatedString: string,

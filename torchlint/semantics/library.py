@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from torchlint.semantics import knowledge
+from torchlint.semantics import arrays, knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.containers import extend, iterate, items_of
 from torchlint.semantics.host import carried, carry, needs_host, numpy_fill, settled, spoil
@@ -48,6 +48,10 @@ def call_symbol(machine: Interpreter, name: str, arguments: v.Arguments, node: c
     kind = known.returned(kinds, arguments.keywords)
     if kind == "unknown" and name.startswith("numpy.") and "ndarray_if:size" in known.flags:
         kind = "ndarray" if arguments.may_hold("size", known.position("size")) else "number"
+    if "reduction" in known.flags and arguments.positional and isinstance(arguments.positional[0], v.Array):
+        array = arguments.positional[0]
+        return arrays.reduced(name.rpartition(".")[2], array, arguments.get("axis", known.position("axis")), arguments,
+                              machine.site(node), v.merge_flows(a.flow for a in arguments.all()))
     if kind == "unknown" and "like_input" in known.flags:
         kind = "tensor" if "tensor" in kinds else "ndarray" if "ndarray" in kinds else kind
     if kind == "unknown" and known.category == "class":
@@ -71,7 +75,10 @@ def unknown_call(machine: Interpreter, name: str, arguments: v.Arguments, node: 
         flows.append(value.flow)
     if "backward" in name.rpartition(".")[2]:
         backward(machine, node, arguments)
-    return v.Unknown(name, settled(v.merge_flows(flows)))
+    result = v.Unknown(name, settled(v.merge_flows(flows)))
+    if name:
+        result.uses.add("library")
+    return result
 
 
 def escape(machine: Interpreter, value: v.Value, into: str, node: cst.CSTNode | None = None) -> None:
@@ -299,9 +306,9 @@ def enter(machine: Interpreter, manager: v.Value, context: Context, node: cst.CS
 def _grad_mode(manager: v.Value, current: bool | None) -> bool | None:
     if isinstance(manager, v.External) and manager.kind == "grad_context":
         return grad_of(manager)
-    if isinstance(manager, v.Sequence) and manager.generator and manager.touched:
-        return {1: True, 2: False, 3: None}[manager.touched]
-    if isinstance(manager, v.Unknown):
+    if isinstance(manager, v.Sequence) and manager.generator and manager.grad_inside != "same":
+        return {"on": True, "off": False}.get(manager.grad_inside)
+    if isinstance(manager, v.Unknown) and ("library" not in manager.uses or "grad" in manager.name.lower()):
         return current if current is False else None
     return current
 
@@ -325,7 +332,17 @@ def _set_grad_enabled(machine: Interpreter, name: str, arguments: v.Arguments, n
     parent = machine.frame.module.tree.parent(node)
     if isinstance(parent, cst.Expr):  # a statement, not a with item: it lasts
         machine.context = context
+        if context.grad is not True:
+            machine.emit("grad_switched", node, made)
     return made
+
+
+@handles("torch.onnx.export", "torch.export.export", "torch.jit.save")
+def _export(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+    for value in arguments.all():
+        machine.consume(value, node, "escape")
+    machine.emit("export", node, arguments.get("model", 0), arguments=arguments)
+    return v.Unknown(name)
 
 
 def backward(machine: Interpreter, node: cst.CSTNode, arguments: v.Arguments, subject: v.Value | None = None) -> None:

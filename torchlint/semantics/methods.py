@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics import knowledge
+from torchlint.semantics import arrays, knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import freeze
 from torchlint.semantics.containers import append, extend, get_item, items_of, iterate
@@ -304,6 +304,10 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
         return module_method(machine, receiver, name, arguments, node)
     if name in ("item", "numpy", "tolist"):
         return _unknown_to_python(machine, receiver, name, node)
+    if name == "astype" and arrays.names_dtype(arguments.get("dtype", 0)) and not arrays.is_reduction(receiver.name):
+        given = arguments.get("dtype", 0)
+        return v.Array(receiver.flow, dtype_name(given) if given is not None else None, fresh=True,
+                       site=machine.site(node))
     if name == "backward":
         backward(machine, node, arguments, receiver)
         return v.NONE
@@ -416,6 +420,8 @@ def _array_method(machine: Interpreter, receiver: v.Array, name: str, arguments:
     if known is None:
         return v.Unknown(name, flow)
     kind = known.returned([a.kind for a in arguments.positional], arguments.keywords)
+    if name in arrays.REDUCTIONS:
+        return arrays.reduced(name, receiver, arguments.get("axis", 0), arguments, machine.site(node), flow)
     if kind == "ndarray":
         dtype = receiver.dtype
         if name == "astype":

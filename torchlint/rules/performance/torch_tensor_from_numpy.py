@@ -1,0 +1,250 @@
+"""`torch.tensor` copies a numpy array that PyTorch could share.
+
+What it does:
+Reports `torch.tensor(a)` where `a` is proven to be a numpy array, and legacy constructors such as
+`torch.FloatTensor(a)` where the array is itself a copy that was made a moment ago, in another dtype or out of a list.
+
+Why is this bad:
+`torch.tensor` always copies its data. `torch.from_numpy` shares the array's memory, and `torch.as_tensor` copies only
+where dtype or device ask for it; PyTorch's documentation of `torch.tensor` recommends both. A legacy constructor
+shares an array of its own dtype, but an array that was just converted to another one is converted a second time.
+
+Fix safety:
+The fix calls `torch.from_numpy` or, with `dtype=` or `device=`, `torch.as_tensor`. The tensor then shares the array's
+memory. That is safe where the array was made in this very expression, nobody else holds it, and its dtype is one that
+PyTorch knows; it is unsafe where the array lives on, as a later change of one shows in the other. There is no fix
+where the array is read-only or a view that may have negative strides.
+
+Evidence:
+No measurement yet.
+
+References:
+- [`torch.tensor`](https://docs.pytorch.org/docs/stable/generated/torch.tensor.html), its first note
+- [`torch.from_numpy`](https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from torchlint.findings import Applicability, Finding, Fix
+from torchlint.rules.rule import Rule
+from torchlint.semantics import values as v
+from torchlint.semantics.library import where_of
+from torchlint.syntax import editing
+
+if TYPE_CHECKING:
+    from torchlint.semantics.model import Model
+    from torchlint.semantics.recording import Event
+
+rule = Rule("TL102", since="0.1",
+            names=("tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor", "ByteTensor",
+                   "BoolTensor", "HalfTensor", "ShortTensor", "CharTensor", "asarray", "as_tensor", "new_tensor"),
+            triggers=(b"tensor(", b"Tensor(", b"import tensor", b"asarray"))
+
+rule.bad(
+    """
+    import numpy as np
+    import torch
+
+    def batch(images):
+        return torch.tensor(np.stack(images))
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import numpy as np
+    import torch
+
+    def batch(images):
+        return torch.as_tensor(np.stack(images))
+    """,
+    applicability=Applicability.SAFE,
+)
+rule.bad(
+    """
+    import numpy as np
+    import torch
+
+    weights = np.load("weights.npy")
+    parameter = torch.tensor(weights, dtype=torch.float32)
+    #           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import numpy as np
+    import torch
+
+    weights = np.load("weights.npy")
+    parameter = torch.as_tensor(weights, dtype=torch.float32)
+    """,
+    applicability=Applicability.UNSAFE,
+)
+rule.bad(
+    """
+    import numpy as np
+    import torch
+
+    words = np.loadtxt("cora.content", dtype=str)
+    features = torch.FloatTensor(words.astype(np.int32))
+    #          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+)
+rule.bad(
+    """
+    import numpy as np
+    from torch import tensor
+
+    def f(n, device, grad):
+        a = tensor(
+        #   ^...
+            np.zeros(n),  # filled below
+            device=device,
+        )
+        b = tensor(np.ones(n).reshape(-1, 1))
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        c = tensor(np.arange(n), requires_grad=grad)
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        return a, b, c
+    """,
+    fixed="""
+    import numpy as np
+    import torch
+    from torch import tensor
+
+    def f(n, device, grad):
+        a = torch.as_tensor(
+            np.zeros(n),  # filled below
+            device=device,
+        )
+        b = torch.as_tensor(np.ones(n).reshape(-1, 1))
+        c = tensor(np.arange(n), requires_grad=grad)
+        return a, b, c
+    """,
+    applicability=Applicability.SAFE,
+    show=False,
+)
+rule.ok(
+    """
+    import numpy as np
+    import torch
+
+    a = torch.from_numpy(np.zeros(3))
+    b = torch.as_tensor(np.zeros(3), device="cuda")
+    """,
+    why="both share the array's memory as far as they can",
+)
+rule.ok(
+    """
+    import numpy as np
+    import torch
+
+    loss = torch.tensor(np.mean([1.0, 2.0]))
+    rows = torch.tensor([1, 2, 3])
+    empty = torch.Tensor(3, 4)
+    """,
+    why="a number, a list and a size are no arrays",
+)
+rule.ok(
+    """
+    import numpy as np
+    import torch
+
+    a = torch.tensor(np.random.rand(3), dtype=torch.float32)
+    b = torch.FloatTensor(np.random.rand(3))
+    c = torch.tensor(np.zeros(3), device="cuda")
+    """,
+    why="another dtype or a GPU needs its own memory: there is one copy either way",
+)
+rule.ok(
+    """
+    import torch
+
+    def wrap(data):
+        return torch.tensor(data)
+    """,
+    why="nothing says that it is an array",
+    show=False,
+)
+
+_TORCH_DTYPES = {"half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32"}
+
+
+@rule.question
+def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
+    for site, events in model.by_site("tensor_from_data"):
+        name = events[0].data["name"]
+        node = site.node
+        if not isinstance(node, cst.Call) or not all(_is_array(event.subject) for event in events):
+            continue
+        if name == "torch.tensor" and any(_could_share(event) for event in events):
+            yield rule.at(
+                site,
+                "`torch.tensor` copies the array, although PyTorch could share its memory.",
+                help="use `torch.from_numpy`, or `torch.as_tensor` with `dtype=` and `device=`.",
+                fix=_fix(model, node, events),
+            )
+        elif name in _LEGACY and all(_converted_twice(event, node) for event in events):
+            yield rule.at(
+                site,
+                f"The array is converted to one dtype, and then to another one by `{name}`.",
+                help="convert it once, to the dtype that is wanted, and use `torch.from_numpy`.",
+            )
+
+
+_LEGACY = frozenset(f"torch.{kind}Tensor" for kind in (
+    "", "Float", "Double", "Half", "Long", "Int", "Short", "Byte", "Char", "Bool", "BFloat16"))
+
+
+def _is_array(value: v.Value | None) -> bool:
+    return value is not None and all(isinstance(option, v.Array) for option in value.options())
+
+
+def _could_share(event: Event) -> bool:
+    """Whether nothing in the call makes a copy necessary."""
+    arguments = event.arguments
+    assert arguments is not None and event.subject is not None
+    device = arguments.get("device")
+    if arguments.double_stars or device is not None and str(where_of(device)).startswith("cuda"):
+        return False
+    if arguments.get("dtype") is None:
+        return True
+    wanted = event.result.dtype if isinstance(event.result, v.Tensor) else None
+    return any(isinstance(o, v.Array) and (o.dtype in (None, wanted) or wanted is None) for o in
+               event.subject.options())
+
+
+def _converted_twice(event: Event, node: cst.Call) -> bool:
+    given = node.args[0].value if node.args else None
+    if not isinstance(given, cst.Call) or not isinstance(given.func, cst.Attribute) or given.func.attr.value != "astype":
+        return False
+    array, made = event.subject, event.result
+    return isinstance(array, v.Array) and isinstance(made, v.Tensor) and None not in (array.dtype, made.dtype) \
+        and array.dtype != made.dtype
+
+
+def _fix(model: Model, node: cst.Call, events: list[Event]) -> Fix | None:
+    arguments = events[0].arguments
+    assert arguments is not None
+    if arguments.stars or not set(arguments.keywords) <= {"data", "dtype", "device"}:
+        return None
+    arrays = [option for event in events if event.subject is not None for option in event.subject.options()]
+    if any(isinstance(array, v.Array) and array.readonly for array in arrays):
+        return None
+    named = editing.reference(model.tree, "torch.as_tensor", node)
+    if named is None:
+        return None
+    text, edits = named
+    is_safe = all(isinstance(array, v.Array) and _is_ours_alone(array) for array in arrays)
+    return Fix("Use `torch.as_tensor`", Applicability.SAFE if is_safe else Applicability.UNSAFE,
+               (*editing.replace_callee(model.tree, node, text), *edits))
+
+
+def _is_ours_alone(array: v.Array) -> bool:
+    """Whether nobody but this call can reach the array's memory."""
+    while array.owner is not None:
+        if array.held:
+            return False
+        array = array.owner
+    return array.fresh and not array.held
