@@ -83,7 +83,13 @@ def wasted_forwards(model: Model) -> list[Wasted]:
     forwards = [e for e in events_in_runs(models, "forward") if e.subject is not None and is_module(e.subject)]
     candidates = [e for e in forwards if _is_wasted(e) and not (
         e.context.entry().data == "function" and may_be_without_grad(model, e))]
-    return _Regions(models, forwards).of(candidates) if candidates else []
+    if not candidates:
+        return []
+    switched = [e.context.entry() for e in events_in_runs(models, "grad_switched")]
+    if any(entry.data in ("module", "main") for entry in switched):
+        return []  # for the whole program, from a place that no path may be traced back to
+    candidates = [e for e in candidates if e.context.entry() not in switched]
+    return _Regions(models, forwards).of(candidates)
 
 
 def _is_open(event: Event) -> bool:

@@ -68,10 +68,13 @@ class Interpreter:
         self.reached: set[int] = set()  # functions that a real context has run, by id of the node
         self.named: set[int] = set()  # functions that something refers to
         self.cut: set[int] = set()  # functions whose run was cut short, by id of the node
+        self.recursive: set[int] = set()  # functions of which a call inside themselves was not followed
         self.containers: list[Any] = []  # Sequentials, to be simulated if nobody calls them
         self.modules: list[v.Instance] = []  # the project's own modules that were made
         self.made: dict[v.Class, dict[Any, v.Instance]] = {}  # submodules, by class and arguments
         self.habits = Habits()
+        self.deferred: dict[v.Value, v.Value] = {}  # modules' constants that somebody asked for
+        self.triggers: frozenset[str] | None = None  # identifiers without which no rule can report; None: any may
         self.inherited: dict[tuple[v.Value, str], v.Unknown] = {}  # attributes that an unseen base class may set
         self.sharing = False  # whether an entry may be given an object that another one made
         self.generic: dict[v.Class, v.Instance] = {}  # objects made with unknown arguments
@@ -324,7 +327,10 @@ class Interpreter:
                entry: bool = False) -> v.Value:
         """Run a project's function with these arguments; its value, or Unknown where that is cut."""
         self.named.add(id(function.node))
-        if self.depth >= CALL_DEPTH or self.active.count(function.node) > (1 if self.forwarding else 0):
+        if self.active.count(function.node) > (1 if self.forwarding else 0):
+            self.recursive.add(id(function.node))
+            return self.give_up(function, arguments, node)
+        if self.depth >= CALL_DEPTH:
             return self.give_up(function, arguments, node)
         frame = Frame(function.module, function.frame, function)
         frame.receiver = function.receiver
@@ -376,10 +382,19 @@ class Interpreter:
             element = v.join(*frame.yields)
             result = v.Sequence((), "generator", rest=element, flow=element.flow)
             result.generator = True
+            result.grad_inside = self._grad_where_it_yields(frame)
             return result
         if not frame.returns:
             return v.NONE
         return v.join(*frame.returns) if ends else v.join(*frame.returns, v.NONE)
+
+    def _grad_where_it_yields(self, frame: Frame) -> str:
+        """What a generator used as a context manager does to the grad mode: same, on, off or unknown."""
+        if frame.yield_grads == {self.context.grad}:
+            return "same"
+        if len(frame.yield_grads) > 1:
+            return "unknown"
+        return {True: "on", False: "off", None: "unknown"}[next(iter(frame.yield_grads))]
 
     def give_up(self, function: v.Function, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
         """A call that is not followed: what it would have touched counts as not fully seen."""

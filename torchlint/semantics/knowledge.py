@@ -98,7 +98,7 @@ def _returned(
         place = condition.position
         if place is None or place >= len(positional):
             continue
-        if not condition.shared or positional[place] in ("number", "string"):
+        if not condition.shared or positional[place] in ("number", "string", "constant"):
             return condition.returns
         if positional[place] == "unknown":
             return "unknown"

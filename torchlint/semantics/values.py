@@ -318,7 +318,7 @@ class Choice(Value):
 class Sequence(Value):
     """A list, tuple or set. ``rest``: further elements of unknown number, all like this one."""
 
-    __slots__ = ("items", "rest", "type", "site", "generator", "touched", "born")
+    __slots__ = ("items", "rest", "type", "site", "generator", "grad_inside", "born")
     kind = "list"
 
     def __init__(self, items: Iterable[Value] = (), type: str = "list", rest: Value | None = None,
@@ -330,7 +330,7 @@ class Sequence(Value):
         self.site = site
         self.generator = False
         self.born = Clock.now
-        self.touched = 0  # how often it was changed in place
+        self.grad_inside = "same"  # of a generator: the grad mode where it yields
 
     @property
     def exact(self) -> bool:
