@@ -57,15 +57,15 @@ def check_limits(source: Source) -> None:
     text = source.text
     for found in _LONG_FORMATTED.finditer(text) if any(map(_may_be_too_deep, _LONG_FIELD.findall(text))) else ():
         for field in _LONG_FIELD.findall(found["inside"]):
-            message = _too_deep(_STRING_OR_COMMENT.sub(_quotes, field))
-            if message:
-                raise ParserLimit(message, source.position(found.start()))
+            beyond = _too_deep(_STRING_OR_COMMENT.sub(_quotes, field))
+            if beyond:
+                raise ParserLimit(beyond[0], source.position(found.start()))
     if _beyond(_STRING_OR_COMMENT.sub('""', text)):  # four times faster, but takes comments for strings
         plain = _STRING_OR_COMMENT.sub(_quotes, text)
-        found_limit = _beyond(plain)
-        if found_limit:
-            line = len(_BREAK.findall(plain, 0, found_limit[1]))
-            raise ParserLimit(found_limit[0], source.position(source.line_starts[line]))
+        beyond = _beyond(plain)
+        if beyond:
+            line = len(_BREAK.findall(plain, 0, beyond[1]))
+            raise ParserLimit(beyond[0], source.position(source.line_starts[line]))
 
 
 def _quotes(found: re.Match[str]) -> str:
@@ -80,9 +80,9 @@ def _beyond(plain: str) -> tuple[str, int] | None:
     offset = 0
     for part in _NEW_STATEMENT.split(plain) if len(plain) > CHAIN else ():
         offset = plain.index(part, offset)
-        message = _too_deep(part) if _may_be_too_deep(part) else None
-        if message:
-            return message, offset
+        beyond = _too_deep(part) if _may_be_too_deep(part) else None
+        if beyond:
+            return beyond[0], offset + beyond[1]
         offset += len(part)
     return _deep_pattern(plain) or _long_elif(plain)
 
@@ -113,8 +113,8 @@ def _may_be_too_deep(part: str) -> bool:
     return sum(map(part.count, _LINK + "([{\"'")) + sum(map(part.count, _LINK_WORDS)) > CHAIN
 
 
-def _too_deep(part: str) -> str | None:
-    """How a stretch of text without strings and comments is beyond the parser, if it is."""
+def _too_deep(part: str) -> tuple[str, int] | None:
+    """How a stretch of text without strings and comments is beyond the parser, if it is, and where."""
     outer: list[tuple[int, int, int]] = []
     # Of this level of brackets: links since the last comma, the deepest bracket among them, the most so far.
     links = inner = best = 0
@@ -124,7 +124,7 @@ def _too_deep(part: str) -> str | None:
             outer.append((links + 1, inner, best))
             links = inner = best = 0
             if len(outer) > BRACKETS:
-                return f"more than {BRACKETS} nested brackets"
+                return f"more than {BRACKETS} nested brackets", found.start()
         elif token in ")]}":
             deepest = max(best, links + inner)
             if outer:
@@ -136,7 +136,7 @@ def _too_deep(part: str) -> str | None:
         elif token not in "\r\n":
             links += 1
         if links + inner > CHAIN:
-            return f"an expression of more than {CHAIN} links is too long for the parser"
+            return f"an expression of more than {CHAIN} links is too long for the parser", found.start()
     return None
 
 

@@ -10,6 +10,11 @@ _PYTHON_CELLS = frozenset({"capture", "debug", "memit", "mprun", "prun", "snakev
 
 _CELL_MAGIC = re.compile(r"\s*%%(\w*)")
 _ESCAPE = re.compile(r"[ \t]*(?:[%!?]|[/,;](?=\w))")
+# Commands that IPython takes without a percent sign, where what follows is no operator of Python's.
+_COMMAND = re.compile(
+    r"[ \t]*(?:cat|cd|conda|cp|ls|mkdir|mv|pip|pip3|rm|rmdir)[ \t]+"
+    r"(?!(?:and|else|for|if|in|is|not|or)\b)(?:[\w~/\"'$]|\.[./]|--?\w)"
+)
 _HELP = re.compile(r"[ \t]*%{0,2}(?!\d)[\w*]+(?:\.(?!\d)[\w*]+|\[-?\d+\])*\?{1,2}[ \t]*")
 _ASSIGNED = re.compile(r"[ \t]*[^\W\d][\w.,* \t]*=[ \t]*(?=[%!])")
 _LINE = re.compile(r"(?:[^\r\n\\]|\\(?![\r\n]))*")
@@ -63,7 +68,7 @@ def _neutral(cell: str, here: int) -> tuple[int, str | None]:
     assigned = _ASSIGNED.match(cell, here)
     if assigned:
         return _replaced(cell, here, assigned.end(), "_")
-    if _ESCAPE.match(cell, here):
+    if _ESCAPE.match(cell, here) or _COMMAND.match(cell, here):
         margin = re.compile(r"[ \t]*").match(cell, here)
         return _replaced(cell, here, margin.end() if margin else here, "0")
     line = _LINE.match(cell, here)

@@ -15,6 +15,7 @@ from torchlint.syntax.magics import Frozen, without_magics
 from torchlint.syntax.source import EditRefused, Source, SourceError, apply_edits
 
 _BLANK = re.compile(r"[ \t\r\n]*")
+_BLOCK = "if True:"
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -46,6 +47,9 @@ class Notebook(Source):
         begin = 0
         for number, original, json_begin, json_finish in _code_cells(layout):
             text, frozen = without_magics(original)
+            if _is_indented(text):  # IPython takes the margin of such a cell away
+                texts.append(_BLOCK)
+                begin += len(_BLOCK) + 1
             self.cells.append(Cell(number, begin, original, json_begin, json_finish))
             self._frozen += [Frozen(begin + part.begin, begin + part.finish, part.sealed) for part in frozen]
             texts.append(text)
@@ -177,6 +181,12 @@ def _is_python(metadata: Any) -> bool:
         if isinstance(about, dict) and isinstance(about.get(name), str):
             return "python" in about[name].lower()
     return True
+
+
+def _is_indented(text: str) -> bool:
+    """Whether the cell's first line of code has a margin."""
+    code = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return bool(code) and code[0][0] in " \t"
 
 
 def _skip(layout: str, here: int) -> int:
