@@ -139,7 +139,7 @@ class Checker:
             return [], []
         if len(source.text) > MAX_CHARACTERS:
             return [], [Diagnostic("parser-limit", source.path, f"longer than {MAX_CHARACTERS:,} characters")]
-        model = self._model(source, task, project)
+        model = self._model(source, task, rules, project)
         if isinstance(model, Diagnostic):
             return [], [model]
         findings: list[Finding] = []
@@ -149,12 +149,14 @@ class Checker:
         # What lies in another file is reported when that file is checked.
         return [finding for finding in dict.fromkeys(findings) if finding.path == source.path], diagnostics
 
-    def _model(self, source: Source, task: Task, project: Project | None) -> Model | Diagnostic:
+    def _model(
+        self, source: Source, task: Task, rules: Sequence[Rule], project: Project | None
+    ) -> Model | Diagnostic:
         """The model of a source, or why there is none: the one place that calls into the interpreter."""
         from torchlint.syntax.tree import ParserLimit
 
         try:
-            return _interpreted(project or self._project(task), source, task)
+            return _interpreted(project or self._project(task), source, task, rules)
         except SourceError as error:
             return Diagnostic(error.kind, source.path, error.message, error.position)
         except ParserLimit as limit:
@@ -199,11 +201,12 @@ class Checker:
         return self._selections[key]
 
 
-def _interpreted(project: Project, source: Source, task: Task) -> Model:
+def _interpreted(project: Project, source: Source, task: Task, rules: Sequence[Rule]) -> Model:
     """The one call into the interpreter."""
     from torchlint.semantics.model import build_model
 
-    return build_model(project, source, task.path, task.target_torch)
+    names = frozenset[str]().union(*(rule.names for rule in rules)) if all(rule.names for rule in rules) else None
+    return build_model(project, source, task.path, task.target_torch, names)
 
 
 def screened(rules: Iterable[Rule], data: bytes) -> list[Rule]:

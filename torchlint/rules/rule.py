@@ -46,7 +46,9 @@ class Rule:
 
     The slug and the family come from the file: ``rules/<family>/<slug_with_underscores>.py``.
     ``triggers`` are byte strings of which a file must hold at least one for the rule to be able
-    to report in it; ``any_of`` alternatives of ``all_of`` sets are written as tuples.
+    to report in it; ``any_of`` alternatives of ``all_of`` sets are written as tuples. ``names`` are
+    identifiers: a function that mentions none of them, and leads to no function of the file that
+    does, cannot matter to the rule and is not run; without names every function matters.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Rule:
         code: str,
         *,
         since: str,
+        names: tuple[str, ...] = (),
         triggers: tuple[bytes, ...],
         severity: Severity = Severity.WARNING,
         preview: bool = False,
@@ -66,6 +69,7 @@ class Rule:
         self.family = family.replace("_", "-")
         self.since = since
         self.triggers = triggers
+        self.names = frozenset(names)
         self.severity = severity
         self.preview = preview
         self.options = options

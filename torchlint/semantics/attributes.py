@@ -10,9 +10,13 @@ from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.interpreter import widened
 from torchlint.semantics.library import is_module
+from torchlint.semantics.recording import Block, Context
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
+    from torchlint.semantics.scopes import Frame
+
+_CONSTANT_BUDGET = 3_000  # statements that building one constant of a module may run
 
 _SAME_STORAGE = frozenset({"data", "T", "mT", "H", "mH", "real"})
 _PROVES_USE = frozenset({"param_groups", "training", "is_cuda", "requires_grad", "grad", "device", "dtype", "shape"})
@@ -69,6 +73,28 @@ class ProjectModule(v.Value):
 
     def model_attribute(self, machine: Interpreter, name: str) -> v.Value:
         return machine.project.imported(machine, self.path, name)
+
+
+class Deferred(v.Value):
+    """A module's constant that takes work to build, and that nobody has asked for yet."""
+
+    __slots__ = ("node", "frame")
+    kind = "lazy"
+
+    def __init__(self, node: cst.BaseExpression, frame: Frame) -> None:
+        self.flow = v.NO_FLOW
+        self.node = node
+        self.frame = frame
+
+    def forced(self, machine: Interpreter) -> v.Value:
+        known = machine.deferred.get(self)
+        if known is None:
+            machine.deferred[self] = v.Unknown("constant")  # one that rests on itself ends here
+            with machine.fresh(self.frame, Context(None, "entry", v.Site(self.frame.module.tree, self.node), "module"),
+                               Block(), _CONSTANT_BUDGET):
+                machine.run_guarded(lambda: machine.deferred.__setitem__(self, machine.evaluate(self.node)))
+            known = machine.deferred[self]
+        return known
 
 
 class Lazy(v.Value):

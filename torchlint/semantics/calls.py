@@ -25,6 +25,7 @@ from torchlint.semantics.library import (
 )
 from torchlint.semantics.methods import call_method
 from torchlint.semantics.modes import forward_facts
+from torchlint.semantics.names import names_in
 from torchlint.semantics.recording import Block, Call, Context, Event
 from torchlint.semantics.scopes import Frame
 
@@ -135,6 +136,9 @@ def decorate(machine: Interpreter, value: v.Value, decorator: v.Value, node: cst
         return _with_grad(value, grad_of(decorator))
     if isinstance(decorator, v.Symbol):
         return _decorate_by_symbol(machine, value, decorator.name)
+    if isinstance(decorator, v.Function) and _DECORATOR_ACTS.isdisjoint(names_in(decorator.node)):
+        machine.named.add(id(value.node))
+        return value  # it registers, times or logs
     if isinstance(decorator, v.Function | v.Instance | v.Class | v.Union):
         arguments = v.Arguments()
         arguments.positional = [value]
@@ -147,6 +151,13 @@ def decorate(machine: Interpreter, value: v.Value, decorator: v.Value, node: cst
     changed = value.copy()
     changed.opaque = True
     return changed
+
+
+# What a decorator may do to a function that a rule would have to know.
+_DECORATOR_ACTS = frozenset({
+    "no_grad", "inference_mode", "enable_grad", "set_grad_enabled", "autocast", "contextmanager", "backward", "step",
+    "zero_grad", "eval", "train", "cuda", "to", "cpu",
+})
 
 
 def _with_grad(function: v.Function, grad: bool | None) -> v.Function:

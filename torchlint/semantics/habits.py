@@ -54,13 +54,13 @@ class Habits:
         self._runs: dict[Any, int] = {}
         self._known: dict[Any, Habit] = {}
         self._seen: set[Any] = set()
-        self._new = 0
+        self.new = 0
 
     def see_event(self, kind: str, site: v.Site) -> None:
         key = kind, site.node
         if key not in self._seen:
             self._seen.add(key)
-            self._new += 1
+            self.new += 1
 
     def see_consumer(self, producers: tuple[Any, ...], consumer: v.Consumer) -> None:
         taker = consumer.layer
@@ -71,7 +71,7 @@ class Habits:
                 key = site.node, consumer.site.node, made.node if made is not None else None, consumer.how
                 if key not in self._seen:
                     self._seen.add(key)
-                    self._new += 1
+                    self.new += 1
 
     def of(self, machine: Interpreter, function: v.Function, arguments: v.Arguments) -> Habit | None:
         """The habit of a call; None while the function has not run often."""
@@ -88,7 +88,7 @@ class Habits:
         return habit
 
     def before(self, machine: Interpreter) -> tuple[int, tuple[int, int]]:
-        return self._new, machine.mark()
+        return self.new, machine.mark()
 
     def note(self, machine: Interpreter, function: v.Function, habit: Habit | None,
              before: tuple[int, tuple[int, int]], result: v.Value) -> None:
@@ -97,7 +97,7 @@ class Habits:
             return
         new, (length, time) = before
         changes = any(getattr(target, "born", -1) < time for target, _, _ in machine.journal[length:])
-        habit.note(result, new=self._new > new, depends=changes)
+        habit.note(result, new=self.new > new, depends=changes)
 
 
 def _gist(value: v.Value | None) -> Any:

@@ -22,15 +22,15 @@ _ASKS_FOR_PRESENCE = re.compile(r"hasattr\([^()]*\)")
 def constructed(model: Model) -> Iterator[tuple[v.Site, list[v.External]]]:
     """Every place of this source that constructs layers, with all that are made there, in any context.
 
-    What only a made-up call constructs is left out where a real call makes it too.
+    What a made-up call constructs is left out where a real call makes it too.
     """
     groups: dict[tuple[int, int], list[v.External]] = {}
     for layer in model.machine.externals:
         if layer.kind == "module" and layer.site is not None and layer.site.tree is model.tree:
             groups.setdefault(layer.site.key, []).append(layer)
     for group in groups.values():
-        real = [layer for layer in group if not _superseded(model, layer)]
-        if real and real[0].site is not None:
+        real = [layer for layer in group if not _superseded(model, layer)] or group
+        if real[0].site is not None:
             yield real[0].site, real
 
 
@@ -41,8 +41,11 @@ def _superseded(model: Model, layer: v.External) -> bool:
 
 
 def is_cut(model: Model, layer: v.External) -> bool:
-    """Whether some run around the construction was given up, so that not every consumer may have been seen."""
-    cut = model.machine.cut
+    """Whether some run around the construction was given up, so that not every consumer may have been seen.
+
+    A recursive call that is not followed would construct more of the same: it does not count.
+    """
+    cut = model.machine.cut - model.machine.recursive
     if not cut or layer.context is None:
         return False
     if id(layer.context.entry().node.node) in cut:

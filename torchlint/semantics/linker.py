@@ -9,7 +9,7 @@ import libcst as cst
 
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
-from torchlint.semantics.attributes import Lazy, ProjectModule
+from torchlint.semantics.attributes import Deferred, Lazy, ProjectModule
 from torchlint.semantics.project import Project
 from torchlint.semantics.recording import Block, Context
 from torchlint.semantics.scopes import ModuleModel
@@ -101,7 +101,7 @@ class Linker:
             found = self.submodule(module, name)
         if found is None:
             return v.Unknown(name)
-        return found.forced(machine) if isinstance(found, Lazy) else found
+        return found.forced(machine) if isinstance(found, Lazy | Deferred) else found
 
     def starred(self, machine: Interpreter, model: ModuleModel, name: str) -> v.Value | None:
         """A name that a module has by ``from other import *``: only files that mention it are looked into."""

@@ -13,6 +13,7 @@ from torchlint.semantics import values as v
 from torchlint.semantics.library import is_loader
 from torchlint.semantics.calls import external_kind, initialise
 from torchlint.semantics.machine import new_machine
+from torchlint.semantics.names import names_in
 from torchlint.semantics.linker import Linker, SharedBodies
 from torchlint.semantics.project import Project
 from torchlint.semantics.recording import Block, Context, Event
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
 
 TorchVersion = tuple[int, ...]
+_STALE = 3
 _LEAST_BUDGET = 4_000  # statements that all entries of one source may run together ...
 _BUDGET_PER_LINE = 6  # ... and more for a longer source
+_FORWARD_SHARE = 1.5  # what was constructed within the budget is run forward within this much of it
 
 
 class Model:
@@ -104,8 +107,12 @@ def _settled_kind(event: Event) -> str:
     return event.kind
 
 
-def build_model(project: Project, source: Source, path: Path, target_torch: TorchVersion | None = None) -> Model:
-    """Run a source's entries and keep what they record. Raises what ``parse`` raises."""
+def build_model(project: Project, source: Source, path: Path, target_torch: TorchVersion | None = None,
+                triggers: frozenset[str] | None = None) -> Model:
+    """Run a source's entries and keep what they record. Raises what ``parse`` raises.
+
+    ``triggers``: identifiers without which nobody will ask anything of a piece of code; None: anybody may.
+    """
     if project.last_machine is not None:
         project.last_machine.undo_all()
     if project.shared is None:
@@ -113,6 +120,7 @@ def build_model(project: Project, source: Source, path: Path, target_torch: Torc
     tree = project.adopt(path, source)
     linker = Linker(project, path, project.shared)
     machine = project.last_machine = new_machine(linker)
+    machine.triggers = triggers
     module = linker.run(machine, path, tree)
     model = Model(tree, machine, module, target_torch)
     if module.body is not None:
@@ -136,13 +144,14 @@ class Entries:
         self.model = model
         self.module = model.module
         self.steps = 0
+        self._stale: dict[frozenset[str], int] = {}  # entries of a sort, in a row, that showed nothing new
         self.budget = max(_LEAST_BUDGET, _BUDGET_PER_LINE * model.tree.source.text.count("\n"))
 
     def run(self) -> None:
         for body in self.module.mains:
             self._entry("main", body, lambda body=body: self.machine.execute(body), keep=True)  # type: ignore[misc]
         for function in self._in_order():
-            if id(function.node) not in self.machine.reached and self.steps < self.budget:
+            if id(function.node) not in self.machine.reached and self.steps < self.budget and self._matters(function):
                 self._run_function(function)
         self._construct_unused()
         self._forward_uncalled()
@@ -156,6 +165,39 @@ class Entries:
                 continue
             if id(constructor.node) not in machine.reached and self.steps < self.budget:
                 self._entry("receiver", cls.node, lambda cls=cls: made_for(machine, cls), keep=True)  # type: ignore[misc]
+
+    @functools.cached_property
+    def _relevant(self) -> frozenset[str]:
+        """The triggers, and the functions and classes of this file that lead to one."""
+        relevant = set(self.machine.triggers or ())
+        parts = {function: names_in(function.node) for function in self.module.functions}
+        owned = {function: function.owner.name for function in parts if function.owner is not None}
+        aliases = [(names_in(line), _targets(line)) for line in self.model.tree.module.body
+                   if isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Assign)]
+        while True:
+            more = {name for function, names in parts.items() if not relevant.isdisjoint(names)
+                    for name in (function.name, owned.get(function, function.name))}
+            more |= {name for names, targets in aliases if not relevant.isdisjoint(names) for name in targets}
+            more -= relevant
+            if not more:
+                return frozenset(relevant)
+            relevant |= more
+
+    def _matters(self, function: v.Function) -> bool:
+        """Whether running a function that nobody calls may show a rule anything.
+
+        Of functions that only lead to others, the first few of their sort do.
+        """
+        triggers = self.machine.triggers
+        if triggers is None:
+            return True
+        names = names_in(function.node)
+        if self._relevant.isdisjoint(names):
+            return False
+        return not triggers.isdisjoint(names) or self._stale.get(self._sort(names), 0) < _STALE
+
+    def _sort(self, names: frozenset[str]) -> frozenset[str]:
+        return names & self._relevant
 
     def _entry(self, what: str, node: cst.CSTNode, run: object, *, keep: bool = False) -> None:
         machine = self.machine
@@ -204,7 +246,12 @@ class Entries:
             machine.consume(result, function.node, "returned")
             machine.mark_used(result, "returned")
 
+        before = len(machine.modules), len(machine.containers)
+        new = machine.habits.new
         self._entry("function", function.node, run)
+        sort = self._sort(names_in(function.node))
+        self._stale[sort] = self._stale.get(sort, 0) + 1 if machine.habits.new == new else 0
+        self._forward_uncalled(*before)
 
     def _as_decorated(self, function: v.Function) -> v.Function:
         """The function as its decorators left it."""
@@ -212,11 +259,14 @@ class Entries:
         bound = names.get(function.name)
         return bound if isinstance(bound, v.Function) and bound.node is function.node else function
 
-    def _forward_uncalled(self) -> None:
-        """Modules and Sequentials that nobody calls are run once, their output taken by somebody unknown."""
+    def _forward_uncalled(self, modules: int = 0, containers: int = 0) -> None:
+        """Modules and Sequentials that nobody calls are run once, their output taken by somebody unknown.
+
+        The first ``modules`` and ``containers`` are left out: they were there before.
+        """
         machine = self.machine
-        for module in [*machine.modules, *machine.containers]:
-            if id(module) in machine.forwarded or self.steps > self.budget:
+        for module in [*machine.modules[modules:], *machine.containers[containers:]]:
+            if id(module) in machine.forwarded or self.steps > self.budget * _FORWARD_SHARE:
                 continue
             site = module.site
             if site is None or not self._is_ours(module):
@@ -243,8 +293,15 @@ class Entries:
 
     def _is_ours(self, module: v.Value) -> bool:
         if isinstance(module, v.Instance):
+            if self.machine.triggers is not None and self._relevant.isdisjoint(names_in(module.cls.node)):
+                return False
             return module.cls.module is self.module
         return isinstance(module, v.External) and module.site is not None and module.site.tree is self.model.tree
+
+
+def _targets(line: cst.SimpleStatementLine) -> list[str]:
+    return [target.target.value for small in line.body if isinstance(small, cst.Assign) for target in small.targets
+            if isinstance(target.target, cst.Name)]
 
 
 def made_for(machine: Interpreter, cls: v.Class) -> v.Instance:

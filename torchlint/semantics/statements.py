@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.semantics import values as v
-from torchlint.semantics.attributes import set_attribute
+from torchlint.semantics.attributes import Deferred, set_attribute
 from torchlint.semantics.calls import decorate, define, value_of_annotation
 from torchlint.semantics.containers import extend, get_item, iterate, set_item
 from torchlint.semantics.expressions import force, index_of, narrow, operate, truth
 from torchlint.semantics.imports import import_name, import_names
 from torchlint.semantics.interpreter import widened
 from torchlint.semantics.library import enter
+from torchlint.semantics.names import names_in
 from torchlint.semantics.recording import Context
 from torchlint.semantics.scopes import Frame
 
@@ -35,11 +36,29 @@ def expr(machine: Interpreter, node: cst.Expr) -> None:
 
 
 def assign(machine: Interpreter, node: cst.Assign) -> None:
-    value = machine.evaluate(node.value)
+    if machine.context.outer is None and _can_wait(machine, node):
+        value: v.Value = Deferred(node.value, machine.frame)
+    else:
+        value = machine.evaluate(node.value)
     if isinstance(value, v.Array):
         value.held = True
     for target in node.targets:
         assign_to(machine, target.target, value)
+
+
+def _can_wait(machine: Interpreter, node: cst.Assign) -> bool:
+    """Whether a module's constant is built when somebody asks for it: where building it shows no rule anything."""
+    frame = machine.frame
+    if frame is not frame.module.frame or machine.context.data != "module":
+        return False
+    if node.value.__class__ not in _WORK or len(node.targets) != 1 or node.targets[0].target.__class__ is not cst.Name:
+        return False
+    if machine.project.source != frame.module.path:
+        return True  # another file: nothing is reported there now
+    return machine.triggers is not None and machine.triggers.isdisjoint(names_in(node.value))
+
+
+_WORK = frozenset({cst.Call, cst.Dict, cst.List, cst.Tuple, cst.DictComp, cst.ListComp})
 
 
 def annotated(machine: Interpreter, node: cst.AnnAssign) -> None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.syntax.tree import Statement, Tree
 
-rule = Rule("TL201", since="0.1", triggers=(b"step",))
+rule = Rule("TL201", since="0.1", names=("step",), triggers=(b"step",))
 
 rule.bad(
     """

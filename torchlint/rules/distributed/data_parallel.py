@@ -34,7 +34,7 @@ from torchlint.rules.rule import Rule
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
 
-rule = Rule("TL301", since="0.1", triggers=(b"DataParallel", b"data_parallel"))
+rule = Rule("TL301", since="0.1", names=("DataParallel", "data_parallel"), triggers=(b"DataParallel", b"data_parallel"))
 
 rule.bad(
     """

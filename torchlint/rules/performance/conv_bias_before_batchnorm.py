@@ -43,7 +43,10 @@ from torchlint.syntax.editing import set_keyword
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
 
-rule = Rule("TL101", since="0.1", triggers=(b"Norm", b"norm"))
+rule = Rule("TL101", since="0.1",
+            names=("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear",
+                   "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyLinear"),
+            triggers=(b"Norm", b"norm"))
 
 rule.bad(
     """

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.semantics.recording import Event
 
-rule = Rule("TL109", since="0.1", triggers=(b"DataLoader",))
+rule = Rule("TL109", since="0.1", names=("DataLoader",), triggers=(b"DataLoader",))
 
 rule.bad(
     """

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 rule = Rule(
     "TL108",
-    since="0.1",
+    since="0.1", names=("DataLoader",),
     triggers=(b"DataLoader",),
     options=(Option("num-workers", 4, int, "The number of workers that the fix writes."),),
 )

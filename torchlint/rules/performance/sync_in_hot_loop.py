@@ -45,7 +45,7 @@ from torchlint.semantics.training import TrainingLoops
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
 
-rule = Rule("TL106", since="0.1", triggers=(b"backward", b".step"), severity=Severity.HINT)
+rule = Rule("TL106", since="0.1", names=("backward", "step"), triggers=(b"backward", b".step"), severity=Severity.HINT)
 
 rule.bad(
     """

@@ -1,0 +1,63 @@
+"""The identifiers that a piece of code mentions: enough to prove that it cannot matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import libcst as cst
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+_WITHOUT_NAMES = (
+    cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Comment, cst.Newline, cst.BaseCompOp,
+    cst.BaseBinaryOp, cst.BaseUnaryOp, cst.BaseAugOp, cst.BaseBooleanOp, cst.Comma, cst.Dot, cst.Colon, cst.Semicolon,
+    cst.AssignEqual, cst.LeftParen, cst.RightParen, cst.LeftSquareBracket, cst.RightSquareBracket, cst.LeftCurlyBrace,
+    cst.RightCurlyBrace, cst.SimpleString, cst.Integer, cst.Float, cst.Imaginary, cst.Ellipsis, cst.Annotation,
+)
+_WITHOUT_CODE = frozenset({
+    "lpar", "rpar", "comma", "equal", "annotation", "header", "footer", "leading_lines", "lines_after_decorators",
+    "trailing_whitespace", "semicolon", "indent", "lbracket", "rbracket", "lbrace", "rbrace", "dot", "operator",
+    "asynchronous", "colon", "whitespace", "star", "returns", "type_parameters", "newline", "value_str", "encoding",
+})
+_cache: dict[cst.CSTNode, frozenset[str]] = {}
+
+
+def names_in(node: cst.CSTNode) -> frozenset[str]:
+    """Every name, attribute and keyword in the node; worked out once per node."""
+    found = _cache.get(node)
+    if found is None:
+        names: set[str] = set()
+        _collect(node, names)
+        found = _cache[node] = frozenset(names)
+    return found
+
+
+def forget() -> None:
+    """Let go of the trees whose names are known."""
+    _cache.clear()
+
+
+def _collect(node: Any, names: set[str]) -> None:
+    waiting = [node]
+    pop, push = waiting.pop, waiting.append
+    while waiting:
+        here = pop()
+        cls = here.__class__
+        if cls is cst.Name:
+            names.add(here.value)
+            continue
+        fields = _FIELDS.get(cls)
+        if fields is None:
+            fields = _FIELDS[cls] = _code_fields(here)
+        for field in fields:
+            child = getattr(here, field)
+            if child.__class__ is tuple or child.__class__ is list:
+                waiting.extend(child)
+            elif child is not None and child.__class__ is not str:
+                push(child)
+
+
+def _code_fields(node: Any) -> tuple[str, ...]:
+    """The fields of a node class that may hold names."""
+    if isinstance(node, _WITHOUT_NAMES) or not isinstance(node, cst.CSTNode):
+        return ()
+    return tuple(f for f in node.__dataclass_fields__ if f not in _WITHOUT_CODE and not f.startswith("whitespace"))
