@@ -18,6 +18,8 @@ def item(array: v.Array, index: v.Value, site: v.Site) -> v.Value:
         return v.Array(array.flow, array.dtype, fresh=True, site=site)
     if any(_is_slice(p) or isinstance(p, v.Const) and p.value in (None, ...) for p in parts):
         return v.Array(array.flow, array.dtype, owner=array, site=site)
+    if index.kind == "string" or isinstance(index, v.Const) and isinstance(index.value, str):
+        return v.Array(array.flow, fresh=False, site=site)  # of an .npz file, or a field of records
     return v.Unknown("item", array.flow)
 
 
@@ -46,9 +48,15 @@ def reduced(name: str, array: v.Array, axis: v.Value | None, arguments: v.Argume
     return v.Unknown(name, flow)
 
 
-def names_dtype(value: v.Value | None) -> bool:
-    """Whether a value is one of numpy's dtypes."""
-    return isinstance(value, v.Symbol) and value.name.startswith("numpy.")
+def is_cast(receiver: v.Unknown, dtype: v.Value | None) -> bool:
+    """Whether ``receiver.astype(dtype)`` proves an array: not one of pandas' columns, not a scalar."""
+    if is_reduction(receiver.name) or receiver.name.endswith(("iloc", "loc")):
+        return False
+    if isinstance(dtype, v.Symbol) and dtype.name.startswith("numpy."):
+        return True
+    is_column = "['" in receiver.name or '["' in receiver.name or receiver.name == "item"
+    named = isinstance(dtype, v.Const) and isinstance(dtype.value, str) or isinstance(dtype, v.Symbol)
+    return named and not is_column
 
 
 def is_reduction(name: str) -> bool:

@@ -237,7 +237,7 @@ def operate(machine: Interpreter, node: cst.CSTNode, op: Any, left: v.Value, rig
         carry(made, pair, "arithmetic")
         return made
     arrays = [x for x in pair if isinstance(x, v.Array)]
-    if arrays and all(isinstance(x, v.Array | v.Number | v.Const) for x in pair):
+    if arrays and all(isinstance(x, v.Array | v.Number | v.Const) or _may_be_number(x) for x in pair):
         dtypes = {a.dtype for a in arrays}
         array = v.Array(flow, dtypes.pop() if len(dtypes) == 1 else None, fresh=True, site=machine.site(node))
         carry(array, pair, "arithmetic")
@@ -249,6 +249,12 @@ def operate(machine: Interpreter, node: cst.CSTNode, op: Any, left: v.Value, rig
         return v.Number(flow)
     device = next((x.device for x in pair if isinstance(x, v.Unknown) and x.device is not None), None)
     return v.Unknown("", flow, device=device)
+
+
+def _may_be_number(value: v.Value) -> bool:
+    """Whether an unknown operand of an array leaves the result an array: it is no tensor, as far as is seen."""
+    return isinstance(value, v.Unknown) and value.kind in ("unknown", "number") and value.device is None \
+        and value.flow.loader is None and not value.flow.forwards
 
 
 def _has_tensor(value: v.Value) -> bool:
@@ -353,6 +359,9 @@ def _compare(op: Any, left: v.Value, right: v.Value) -> bool | None:
     if isinstance(op, cst.Is | cst.IsNot) and isinstance(right, v.Const) and right.value is None:
         answer = _is_none(left)
         return answer if answer is None or isinstance(op, cst.Is) else not answer
+    if isinstance(left, v.Symbol) and isinstance(right, v.Symbol) and op.__class__ in _EQUALITY:
+        if left.name == right.name or _are_members(left.name, right.name):
+            return (left.name == right.name) is _EQUALITY[op.__class__]
     if isinstance(left, v.Const) and isinstance(right, v.Const):
         compare = _COMPARE.get(op.__class__)
         try:
@@ -370,6 +379,13 @@ def _compare(op: Any, left: v.Value, right: v.Value) -> bool | None:
     return None
 
 
+def _are_members(left: str, right: str) -> bool:
+    """Whether two names are members of one enumeration of a library (``Stage.TRAIN`` and ``Stage.VALID``)."""
+    owners, members = {name.rpartition(".")[0] for name in (left, right)}, [n.rpartition(".")[2] for n in (left, right)]
+    return len(owners) == 1 and owners.pop().rpartition(".")[2][:1].isupper() and all(m.isupper() for m in members)
+
+
+_EQUALITY = {cst.Equal: True, cst.Is: True, cst.NotEqual: False, cst.IsNot: False}
 _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
     cst.Equal: operator.eq, cst.NotEqual: operator.ne, cst.LessThan: operator.lt, cst.LessThanEqual: operator.le,
     cst.GreaterThan: operator.gt, cst.GreaterThanEqual: operator.ge, cst.Is: operator.is_, cst.IsNot: operator.is_not,
@@ -418,6 +434,8 @@ def narrow(machine: Interpreter, test: cst.BaseExpression, outcome: bool) -> Non
             narrow(machine, test.right, outcome)
     elif isinstance(test, cst.Name):
         _keep(machine, test, lambda o: truth(o) is not (not outcome))
+    elif isinstance(test, cst.Comparison) and outcome and len(test.comparisons) == 1 and _asks_type(test):
+        _narrow_to(machine, test.left.args[0].value, test.comparisons[0].comparator)  # type: ignore[attr-defined]
     elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
         part = test.comparisons[0]
         if isinstance(part.operator, cst.Is | cst.IsNot) and isinstance(part.comparator, cst.Name) \
@@ -430,6 +448,13 @@ def narrow(machine: Interpreter, test: cst.BaseExpression, outcome: bool) -> Non
         _narrow_class(machine, test)
 
 
+def _asks_type(test: cst.Comparison) -> bool:
+    """``type(x) is cls`` or ``type(x) == cls``."""
+    left = test.left
+    return isinstance(left, cst.Call) and isinstance(left.func, cst.Name) and left.func.value == "type" \
+        and len(left.args) == 1 and isinstance(test.comparisons[0].operator, cst.Is | cst.Equal)
+
+
 def _keep(machine: Interpreter, node: cst.Name, wanted: Callable[[v.Value], bool]) -> None:
     value = machine.frame.names.get(node.value)
     if isinstance(value, v.Union):
@@ -440,16 +465,22 @@ def _keep(machine: Interpreter, node: cst.Name, wanted: Callable[[v.Value], bool
 
 def _narrow_class(machine: Interpreter, test: cst.Call) -> None:
     """Inside ``if isinstance(m, cls)``, m is one."""
-    if not (isinstance(test.func, cst.Name) and test.func.value == "isinstance" and len(test.args) == 2):
-        return
-    target = test.args[0].value
+    if isinstance(test.func, cst.Name) and test.func.value == "isinstance" and len(test.args) == 2:
+        _narrow_to(machine, test.args[0].value, test.args[1].value)
+
+
+def _narrow_to(machine: Interpreter, target: cst.BaseExpression, cls: cst.BaseExpression) -> None:
     if not isinstance(target, cst.Name):
         return
     value = machine.frame.names.get(target.value)
     machine.quiet += 1
-    wanted = machine.evaluate(test.args[1].value)
+    wanted = machine.evaluate(cls)
     machine.quiet -= 1
     classes = list(wanted.items) if isinstance(wanted, v.Sequence) else [wanted]
+    if isinstance(value, v.Union) and any(isinstance(o, v.Unknown) for o in value.options()):
+        kept = [o for o in value.options() if not isinstance(o, v.Unknown)]
+        unknown = v.Unknown(target.value, value.flow)
+        value = unknown if all(isinstance(o, v.Const) for o in kept) else value
     if isinstance(value, v.Unknown):
         narrowed = v.Unknown(value.name, value.flow, guess=value.guess, generic=value.generic, base=value.base,
                              device=value.device)

@@ -197,7 +197,8 @@ def _move(machine: Interpreter, receiver: v.Value, name: str, arguments: v.Argum
     made = v.Tensor(flow, where, dtype, index=isinstance(receiver, v.Tensor) and receiver.index)
     if where == "cpu":
         event = machine.emit("to_host", node, receiver, made, arguments, how=name, old=old)
-        machine.emit("sync", node, receiver, how=f".{name}()", explicit=True, moves=True)
+        if not _is_asynchronous(arguments):
+            machine.emit("sync", node, receiver, how=f".{name}()", explicit=True, moves=True)
         if old != "cpu" and not (old is None and flow.loader is not None):
             made.flow = made.flow.changed(lowered=event, steps=())
     else:
@@ -205,6 +206,11 @@ def _move(machine: Interpreter, receiver: v.Value, name: str, arguments: v.Argum
         if flow.created is not None or flow.lowered is not None:
             made.flow = flow.changed(created=None, lowered=None)
     return made
+
+
+def _is_asynchronous(arguments: v.Arguments) -> bool:
+    given = arguments.get("non_blocking")
+    return isinstance(given, v.Const) and given.value is True
 
 
 def _destination(name: str, arguments: v.Arguments) -> tuple[str | None, str | None, v.Value | None]:
@@ -264,7 +270,7 @@ def _reads_as_dtype(value: v.Unknown) -> bool:
 
 
 def _to_python(machine: Interpreter, receiver: v.Tensor, name: str, node: cst.CSTNode) -> v.Value:
-    machine.emit("sync", node, receiver, how=f".{name}()", explicit=True)
+    read = machine.emit("sync", node, receiver, how=f".{name}()", explicit=True)
     for event in receiver.flow.forwards:
         event.used.add("numpy" if name == "numpy" else "python")
     lowered = receiver.flow.lowered
@@ -273,7 +279,7 @@ def _to_python(machine: Interpreter, receiver: v.Tensor, name: str, node: cst.CS
         event = machine.emit("to_host", node, receiver, None, how=name, old=receiver.device)
         flow = flow.changed(lowered=event, steps=())
     if name == "item":
-        return v.Number(settled(flow))
+        return v.Number(settled(flow), read=read)
     if name == "tolist":
         return v.Sequence((), "list", rest=v.Number(settled(flow)), flow=settled(flow))
     return v.Array(flow, receiver.dtype, site=machine.site(node))
@@ -304,7 +310,7 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
         return module_method(machine, receiver, name, arguments, node)
     if name in ("item", "numpy", "tolist"):
         return _unknown_to_python(machine, receiver, name, node)
-    if name == "astype" and arrays.names_dtype(arguments.get("dtype", 0)) and not arrays.is_reduction(receiver.name):
+    if name == "astype" and arrays.is_cast(receiver, arguments.get("dtype", 0)):
         given = arguments.get("dtype", 0)
         return v.Array(receiver.flow, dtype_name(given) if given is not None else None, fresh=True,
                        site=machine.site(node))
@@ -349,6 +355,8 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
     if known is not None and came_from_batch and receiver.kind in ("unknown", "tensor") and "returned" not in name:
         kind = known.returned([a.kind for a in arguments.positional], arguments.keywords)
         if kind == "tensor":
+            if name in _DTYPE_METHODS or name in ("contiguous", "squeeze", "unsqueeze"):
+                flow = flow if receiver.flow.batch is None else flow.changed(batch=receiver.flow.batch)
             made = v.Unknown(f"{receiver.name}.{name}()", flow, device=device)
             if "no_grad_result" in known.flags:
                 for event in flow.forwards:
@@ -384,7 +392,8 @@ def _move_unknown(machine: Interpreter, receiver: v.Unknown, name: str, argument
     made.attributes = v.Slots(receiver.attributes)
     if where == "cpu":
         event = machine.emit("to_host", node, receiver, made, arguments, how=name, old=receiver.device)
-        machine.emit("sync", node, receiver, how=f".{name}()", explicit=True, moves=True)
+        if not _is_asynchronous(arguments):
+            machine.emit("sync", node, receiver, how=f".{name}()", explicit=True, moves=True)
         if receiver.device is not None or receiver.flow.loader is None:
             made.flow = made.flow.changed(lowered=event, steps=())
     else:
@@ -401,10 +410,10 @@ def _unknown_to_python(machine: Interpreter, receiver: v.Unknown, name: str, nod
     machine.consume(receiver, node)
     for event in receiver.flow.forwards:
         event.used.add("numpy" if name == "numpy" else "python")
-    machine.emit("sync", node, receiver, how=f".{name}()", explicit=True)
+    read = machine.emit("sync", node, receiver, how=f".{name}()", explicit=True)
     flow = v.merge_flows([receiver.flow]).without_graph()
     if name == "item":
-        return v.Number(settled(flow))
+        return v.Number(settled(flow), read=read)
     if name == "numpy":
         return v.Array(flow, site=machine.site(node))
     return v.Sequence((), "list", rest=v.Number(settled(flow)), flow=settled(flow))

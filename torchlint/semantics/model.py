@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 TorchVersion = tuple[int, ...]
 _STALE = 3
-_LEAST_BUDGET = 4_000  # statements that all entries of one source may run together ...
-_BUDGET_PER_LINE = 6  # ... and more for a longer source
+_LEAST_BUDGET = 2_500  # statements that all entries of one source may run together ...
+_BUDGET_PER_LINE = 1  # ... and more for a longer source
 _FORWARD_SHARE = 1.5  # what was constructed within the budget is run forward within this much of it
 
 
@@ -132,6 +132,9 @@ def build_model(project: Project, source: Source, path: Path, target_torch: Torc
     return model
 
 
+_RUN_BY_CONSTRUCTION = frozenset({"__init__", "__new__", "__init_subclass__", "__class_getitem__"})
+
+
 class Entries:
     """Which pieces of a source are run, and in which order.
 
@@ -150,18 +153,24 @@ class Entries:
     def run(self) -> None:
         for body in self.module.mains:
             self._entry("main", body, lambda body=body: self.machine.execute(body), keep=True)  # type: ignore[misc]
-        for function in self._in_order():
+        order = self._in_order()
+        triggers = self.machine.triggers
+        if triggers is not None:  # what a rule may report in comes before what only leads there
+            order.sort(key=lambda function: triggers.isdisjoint(names_in(function.node)))
+        for function in order:
             if id(function.node) not in self.machine.reached and self.steps < self.budget and self._matters(function):
                 self._run_function(function)
         self._construct_unused()
         self._forward_uncalled()
 
     def _construct_unused(self) -> None:
-        """Modules' classes that nobody constructs are constructed once, with unknown arguments."""
+        """Classes that nobody constructs are constructed once, with unknown arguments."""
         machine = self.machine
         for cls in self.module.classes:
             constructor = cls.attributes.get("__init__")
-            if cls in machine.generic or not isinstance(constructor, v.Function) or external_kind(cls) != "module":
+            if cls in machine.generic or not isinstance(constructor, v.Function):
+                continue
+            if external_kind(cls) != "module" and not self._matters(constructor):
                 continue
             if id(constructor.node) not in machine.reached and self.steps < self.budget:
                 self._entry("receiver", cls.node, lambda cls=cls: made_for(machine, cls), keep=True)  # type: ignore[misc]
@@ -216,8 +225,8 @@ class Entries:
         text = self.model.tree.source.text
         unnamed, named = [], []
         for function in self.module.functions:
-            if function.name.startswith("__") and function.owner is not None and function.name != "__call__":
-                continue  # run by the object's construction and use
+            if function.owner is not None and function.name in _RUN_BY_CONSTRUCTION:
+                continue
             (named if text.count(function.name) > 1 else unnamed).append(function)
         return [*unnamed, *reversed(named)]
 

@@ -48,10 +48,11 @@ class Flow:
     came from but whose graph it no longer carries. ``layers``: the layers whose direct, unchanged
     output it is. ``created``: the factory call that made it on the host and that nothing but cheap
     operations touched since. ``lowered``: the transfer that brought it (or what it was computed
-    from) from the device to the host. ``loader``: it is (part of) a batch of this loader.
+    from) from the device to the host. ``loader``: it was computed from batches of this loader;
+    ``batch``: it is (part of) such a batch, unchanged but for its type.
     """
 
-    __slots__ = ("forwards", "detached", "layers", "created", "lowered", "loader", "steps")
+    __slots__ = ("forwards", "detached", "layers", "created", "lowered", "loader", "steps", "batch")
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class Flow:
         lowered: Event | None = None,
         loader: Value | None = None,
         steps: tuple[Site, ...] = (),
+        batch: Value | None = None,
     ) -> None:
         self.forwards = forwards
         self.detached = detached
@@ -70,9 +72,11 @@ class Flow:
         self.lowered = lowered
         self.loader = loader
         self.steps = steps  # host operations since ``lowered`` or ``created``
+        self.batch = batch
 
     def changed(self, **new: Any) -> Flow:
-        copy = Flow(self.forwards, self.detached, self.layers, self.created, self.lowered, self.loader, self.steps)
+        copy = Flow(self.forwards, self.detached, self.layers, self.created, self.lowered, self.loader, self.steps,
+                    self.batch)
         for name, value in new.items():
             setattr(copy, name, value)
         return copy
@@ -203,6 +207,8 @@ def proven_by_use(uses: set[str]) -> str | None:
         return "scheduler"
     if "backward" in uses:
         return "tensor"
+    if "strides" in uses:
+        return "ndarray"
     return None
 
 
@@ -222,10 +228,14 @@ class Const(Value):
 
 
 class Number(Value):
-    """A Python or numpy number whose value is unknown."""
+    """A Python or numpy number whose value is unknown. ``read``: the event that read it from a tensor."""
 
-    __slots__ = ()
+    __slots__ = ("read",)
     kind = "number"
+
+    def __init__(self, flow: Flow = NO_FLOW, *, read: Event | None = None) -> None:
+        self.flow = flow
+        self.read = read
 
 
 class Counter(Number):
@@ -234,7 +244,7 @@ class Counter(Number):
     __slots__ = ("elapsed",)
 
     def __init__(self, flow: Flow = NO_FLOW, *, elapsed: bool = False) -> None:
-        self.flow = flow
+        super().__init__(flow)
         self.elapsed = elapsed
 
 

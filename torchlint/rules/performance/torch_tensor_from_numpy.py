@@ -198,7 +198,7 @@ _LEGACY = frozenset(f"torch.{kind}Tensor" for kind in (
 
 
 def _is_array(value: v.Value | None) -> bool:
-    return value is not None and all(isinstance(option, v.Array) for option in value.options())
+    return value is not None and all(option.kind == "ndarray" for option in value.options())
 
 
 def _could_share(event: Event) -> bool:
@@ -211,8 +211,8 @@ def _could_share(event: Event) -> bool:
     if arguments.get("dtype") is None:
         return True
     wanted = event.result.dtype if isinstance(event.result, v.Tensor) else None
-    return any(isinstance(o, v.Array) and (o.dtype in (None, wanted) or wanted is None) for o in
-               event.subject.options())
+    dtypes = {o.dtype if isinstance(o, v.Array) else None for o in event.subject.options()}
+    return wanted is None or bool(dtypes & {None, wanted})
 
 
 def _converted_twice(event: Event, node: cst.Call) -> bool:
