@@ -89,6 +89,17 @@ def test_nested_gitignores_and_negations(tmp_path: Path) -> None:
     assert found(tmp_path / "x" / "y") == []
 
 
+def test_an_ignored_folder_is_checked_when_named(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    plant(tmp_path, ".gitignore", text="/versions/*\n")
+    plant(tmp_path, "versions/3/lib/.gitignore", text="gen.py\n")
+    plant(tmp_path, "versions/3/.gitignore", text="b.py\n")
+    plant(tmp_path, "versions/3/lib/a.py", "versions/3/lib/gen.py", "versions/3/b.py")
+    assert found(tmp_path) == []
+    assert found(tmp_path, "versions/3") == ["versions/3/lib/a.py"]
+    assert found(tmp_path, "versions") == []
+
+
 def test_a_repository_inside_another_has_its_own_rules(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     plant(tmp_path, ".gitignore", text="gen.py\n")

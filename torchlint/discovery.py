@@ -104,6 +104,8 @@ class _Finder:
 
     def _walk(self, top: Path) -> None:
         self._ignores.enter_from_above(top)
+        if any(self._ignores.ignored(folder, True) for folder in (top, *top.parents)):
+            self._ignores.begin_at(top)  # named by hand: what ignores it does not count below it
         pending = [top]
         while pending:
             folder = pending.pop()
@@ -248,17 +250,22 @@ class _GitIgnores:
     def __init__(self) -> None:
         self._specs: dict[Path, GitIgnoreSpec | None] = {}
         self._tree: dict[Path, Path | None] = {}
+        self._beginnings: set[Path] = set()
 
     def enter_from_above(self, top: Path) -> None:
         """Read what the folders above ``top`` say, up to the work tree's root."""
         for folder in reversed(top.parents):
             self.enter(folder, None)
 
+    def begin_at(self, folder: Path) -> None:
+        """Let nothing count that is written above this folder."""
+        self._beginnings.add(folder)
+
     def enter(self, folder: Path, names: set[str] | None) -> None:
         """Note a folder; ``names`` are those of its entries where they are known already."""
         if folder in self._tree:
             return
-        if _has(folder, ".git", names):
+        if folder in self._beginnings or _has(folder, ".git", names):
             self._tree[folder] = folder
         else:
             self._tree[folder] = self._tree.get(folder.parent)
