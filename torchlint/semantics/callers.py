@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 _MOST_FILES = 8  # a name that more files call is run in none of them
 
 
-def models_of_callers(model: Model, event: Event) -> list[Model] | None:
-    """The files that call the function that an event happens in; None where one could not be followed.
+def models_of_callers(model: Model, event: Event, default: v.Site | None = None) -> list[Model] | None:
+    """The files that call the function that an event happens in (or the one whose parameter has that default).
+
+    None where one could not be followed.
 
     They are run anew, after this source: what it recorded stays, the state of shared modules does not.
     """
     from torchlint.semantics.model import build_model
 
-    name = _name_called(event)
+    name = (_owner_of(default) if default is not None else None) or _name_called(event)
     if name is None:
         return []
     known = model.callers.get(name)
@@ -39,9 +41,9 @@ def models_of_callers(model: Model, event: Event) -> list[Model] | None:
     return None if isinstance(known, str) else known
 
 
-def events_of_callers(model: Model, event: Event) -> list[Event] | None:
+def events_of_callers(model: Model, event: Event, default: v.Site | None = None) -> list[Event] | None:
     """The same event where other files of the project reach it; None where a caller could not be followed."""
-    models = models_of_callers(model, event)
+    models = models_of_callers(model, event, default)
     if models is None:
         return None
     found: list[Event] = []
@@ -58,6 +60,16 @@ def _is_outside(event: Event, model: Model) -> bool:
     """Whether an event's entry lies in another file than the model's."""
     node = event.context.entry().node
     return node is not None and node.tree.module is not model.tree.module
+
+
+def _owner_of(default: v.Site) -> str | None:
+    """The function, or the class, whose parameter has that default."""
+    above = list(default.tree.ancestors(default.node))
+    function = next((node for node in above if isinstance(node, cst.FunctionDef)), None)
+    if function is None:
+        return None
+    owner = next((node for node in above if isinstance(node, cst.ClassDef)), None)
+    return owner.name.value if function.name.value == "__init__" and owner is not None else function.name.value
 
 
 def _name_called(event: Event) -> str | None:
@@ -114,7 +126,7 @@ def _began_with(event: Event, functions: set[int]) -> bool:
 def may_be_without_grad(model: Model, event: Event) -> bool:
     """Whether a file calls a method of the name that the event's run began with, on an object that nobody knows,
     where gradients may be off: that may be the call."""
-    name = _name_called(event)
+    name = (_owner_of(default) if default is not None else None) or _name_called(event)
     for other in models_of_callers(model, event) or ():
         for call in other.events("method", "forward", everywhere=True):
             if call.context.grad is not True and _calls_by_name(call, name):

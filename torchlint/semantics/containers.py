@@ -114,7 +114,7 @@ def parameter_of(value: v.Parameters) -> v.Value:
 
 def _external_element(value: v.External) -> v.Value:
     if value.kind == "loader":
-        batch = v.Unknown("batch", v.Flow(loader=value))
+        batch = v.Unknown("batch", v.Flow(loader=value, batch=value))
         return batch
     if value.kind == "number":
         return v.Number()
@@ -134,7 +134,7 @@ def _instance_element(machine: Interpreter, value: v.Instance) -> v.Value:
             return iterate(machine, result) if name == "__iter__" and result is not value else v.Unknown("element") \
                 if result is value else result
     if value.external == "loader":
-        return v.Unknown("batch", v.Flow(loader=value))
+        return v.Unknown("batch", v.Flow(loader=value, batch=value))
     return v.Unknown("element")
 
 
@@ -172,6 +172,8 @@ def get_item(machine: Interpreter, value: v.Value, index: v.Value, node: cst.CST
             arguments.positional.append(index)
             return machine.call(method.bound_to(value), arguments, node)
     if isinstance(value, v.External):
+        if value.kind == "dataset" and _is_slice(index):
+            return value
         key = f"[{index.value!r}]" if isinstance(index, v.Const) else "[]"
         if key in value.attributes:
             return value.attributes[key]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Handler = Callable[["Interpreter", str, v.Arguments, cst.CSTNode], v.Value]
 HANDLERS: dict[str, Handler] = {}
 
+_FINITE = frozenset({f"{module}.{name}" for module in ("math", "numpy") for name in ("isnan", "isfinite", "isinf")})
 GRAD_CONTEXTS = {"torch.no_grad": False, "torch.inference_mode": False, "torch.enable_grad": True}
 _ON_ACCELERATOR = ("cuda", "mps", "xpu", "hpu", "npu", "xla", "privateuseone")
 
@@ -37,6 +38,10 @@ def call_symbol(machine: Interpreter, name: str, arguments: v.Arguments, node: c
     handler = HANDLERS.get(name)
     if handler is not None:
         return handler(machine, name, arguments, node)
+    if name in _FINITE:
+        for value in arguments.all():
+            if isinstance(value, v.Number) and value.read is not None:
+                value.read.used.add("checked")
     known = knowledge.api(name)
     if known is None:
         return unknown_call(machine, name, arguments, node)
@@ -660,6 +665,11 @@ def _clock(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CS
     return v.Counter()
 
 
+@handles("enum.auto")
+def _auto(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+    return v.Const(object())  # a constant that is equal to itself only
+
+
 @handles("builtins.len")
 def _len(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     for value in arguments.positional:
@@ -831,7 +841,10 @@ def _scalar(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.C
         for option in value.options():
             if is_tensor(option) and name in ("builtins.int", "builtins.float", "builtins.bool"):
                 machine.consume(option, node)
-                machine.emit("sync", node, option, how=name.rpartition(".")[2] + "()", explicit=name != "builtins.bool")
+                read = machine.emit("sync", node, option, how=name.rpartition(".")[2] + "()",
+                                    explicit=name != "builtins.bool")
+                if option is value and name == "builtins.float":
+                    return v.Number(v.merge_flows([value.flow]).without_graph(), read=read)
         if name == "builtins.abs" and isinstance(value, v.Tensor):
             machine.consume(value, node)
             return v.Tensor(v.merge_flows([value.flow]), value.device)

@@ -26,6 +26,9 @@ _INDEXING = frozenset({  # what a __getitem__ calls that only hands out what is 
     "half", "append", "get", "Data", "slice", "min", "max", "tolist", "detach", "dict", "tuple", "list", "type",
 })
 
+_OF_ARRAYS = tuple(f".{name}()" for name in ("nonzero", "view", "reshape", "argsort", "flatten", "unsqueeze", "astype"))
+# results of methods that only arrays and tensors have
+
 
 def made_loaders(events: list[Event]) -> Iterator[Event]:
     """The constructions of torch's own loader class, by whatever way, and of subclasses that add no constructor."""
@@ -72,6 +75,8 @@ def nature(machine: Interpreter, dataset: v.Value | None) -> str | None:
         return natures.pop() if len(natures) == 1 else None
     if isinstance(dataset, v.Sequence | v.Tensor | v.Array | v.Mapping):
         return "memory"
+    if isinstance(dataset, v.Unknown) and dataset.name.endswith(_OF_ARRAYS):
+        return "memory"
     if isinstance(dataset, v.External):
         return _library_nature(machine, dataset)
     return _class_nature(machine, dataset) if isinstance(dataset, v.Instance) else None
@@ -91,8 +96,8 @@ def _library_nature(machine: Interpreter, dataset: v.External) -> str | None:
         return "memory"
     known = knowledge.api(dataset.name)
     flags = known.flags if known is not None else frozenset()
-    if "in_memory" in flags:
-        return "memory"
+    if "in_memory" in flags or dataset.name.startswith("torch_geometric.datasets."):
+        return "memory"  # nearly all of these derive from InMemoryDataset
     if knowledge.is_subclass(dataset.name, _ITERABLE):
         return "iterable"
     return "work" if flags & {"decodes", "holds_arrays"} else None

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _DTYPE_METHODS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
                   "short": "int16", "byte": "uint8", "bool": "bool", "bfloat16": "bfloat16", "char": "int8"}
+_VIEWS = frozenset({"contiguous", "squeeze", "unsqueeze", "view", "reshape", "flatten", "transpose", "permute"})
 _NEEDS_HOST = {"item", "tolist", "numpy", "cpu"}
 
 
@@ -355,7 +356,7 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
     if known is not None and came_from_batch and receiver.kind in ("unknown", "tensor") and "returned" not in name:
         kind = known.returned([a.kind for a in arguments.positional], arguments.keywords)
         if kind == "tensor":
-            if name in _DTYPE_METHODS or name in ("contiguous", "squeeze", "unsqueeze"):
+            if name in _DTYPE_METHODS or name in _VIEWS:
                 flow = flow if receiver.flow.batch is None else flow.changed(batch=receiver.flow.batch)
             made = v.Unknown(f"{receiver.name}.{name}()", flow, device=device)
             if "no_grad_result" in known.flags:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics import values as v
-from torchlint.semantics.library import is_loader
+from torchlint.semantics.containers import iterate
+from torchlint.semantics.library import is_loader, is_module
 from torchlint.semantics.calls import external_kind, initialise
 from torchlint.semantics.machine import new_machine
 from torchlint.semantics.names import names_in
@@ -162,6 +163,7 @@ class Entries:
                 self._run_function(function)
         self._construct_unused()
         self._forward_uncalled()
+        self._iterate_uniterated()
 
     def _construct_unused(self) -> None:
         """Classes that nobody constructs are constructed once, with unknown arguments."""
@@ -299,6 +301,18 @@ class Entries:
                 machine.consume(result, site.node, "returned")
 
             self._entry("uncalled", site.node, run)
+
+    def _iterate_uniterated(self) -> None:
+        """Prefetchers: objects that hold a loader and are handed out are iterated over once, by somebody unknown."""
+        machine = self.machine
+        made = {id(e.subject): e.subject for e in self.model.all_events if e.kind == "construct"}
+        for value in made.values():
+            if not isinstance(value, v.Instance) or value.site is None or is_module(value):
+                continue
+            method = value.cls.find("__iter__")
+            if isinstance(method, v.Function) and id(method.node) not in machine.reached and any(
+                    is_loader(a) for a in value.attributes.values()):
+                self._entry("iterated", value.site.node, functools.partial(iterate, machine, value))
 
     def _is_ours(self, module: v.Value) -> bool:
         if isinstance(module, v.Instance):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torchlint.semantics import rhythm
 from torchlint.semantics import values as v
 from torchlint.semantics.library import device_of, is_loader
@@ -16,18 +18,19 @@ _STEPS = ("optimizer_step", "scaler_step")
 
 
 class TrainingLoops:
-    """The loops of a source that train: backward and an optimizer step in one iteration."""
+    """The loops of a source that train: backward and an optimizer step in one iteration.
+
+    A loop whose every pass also evaluates is one over epochs, also where an epoch is a single step.
+    """
 
     def __init__(self, model: Model) -> None:
         self._backward = {id(loop.data) for event in model.events("backward", everywhere=True)
                           for loop in event.context.loops()}
-        self._loops: set[int] = set()
         steps = model.events(*_STEPS, everywhere=True)
         steps += [e for e in model.events("method", everywhere=True) if e.data["name"] == "step" and _is_optimizer_like(e)]
-        for step in steps:
-            loop = next((c for c in step.context.loops() if id(c.data) in self._backward), None)
-            if loop is not None:
-                self._loops.add(id(loop.data))
+        found = {id(c.data) for step in steps
+                 for c in [c for c in step.context.loops() if id(c.data) in self._backward][:1]}
+        self._loops = found - {id(c.data) for c in map(_loop_that_evaluates, model.events("mode", everywhere=True)) if c}
 
     def __bool__(self) -> bool:
         return bool(self._loops)
@@ -64,6 +67,18 @@ class TrainingLoops:
             or device_of(over) is not None
 
 
+def _loop_that_evaluates(mode: Event) -> Context | None:
+    """The loop whose every pass switches a module to evaluation mode."""
+    if mode.data.get("train") is not False:
+        return None
+    for context in mode.context:
+        if context.kind == "loop":
+            return context
+        if context.kind == "except" or context.kind == "guard" and not _usually_taken(context):
+            return None
+    return None
+
+
 def _is_optimizer_like(step: Event) -> bool:
     """Whether what steps next to a backward can only be an optimizer, or an engine around one."""
     return isinstance(step.subject, v.Unknown) and "zero_grad" in step.subject.uses
@@ -77,9 +92,20 @@ def _usually_taken(guard: Context) -> bool:
     value = guard.value
     if value is None or guard.taken is None:
         return guard.taken is not None
-    if isinstance(value, v.Unknown) and isinstance(value.guess, v.Const):
-        return bool(value.guess.value) is guard.taken  # an option that is off by default
+    default = _default(guard)
+    if default is not None:
+        return default is guard.taken
     return guard.taken is False or not rhythm.is_data(value)
+
+
+def _default(guard: Context) -> bool | None:
+    """What a test comes to where options keep their defaults, as far as these decide."""
+    assert guard.value is not None
+    defaults = [bool(o.guess.value) if isinstance(o, v.Unknown) and isinstance(o.guess, v.Const) else None
+                for o in guard.value.options()]
+    if len(defaults) > 1 and isinstance(guard.data, cst.BooleanOperation) and isinstance(guard.data.operator, cst.And):
+        return False if False in defaults else None
+    return defaults[0] if len(set(defaults)) == 1 else None
 
 
 def _evaluates(call: Context, event: Event) -> bool:

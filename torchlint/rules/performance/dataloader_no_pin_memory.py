@@ -213,9 +213,9 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
 
 def _moved(model: Model) -> set[int]:
     """Where the loaders are made whose batches go to a CUDA device."""
-    return {id(e.subject.flow.loader.site.node) for e in model.events("to_device", everywhere=True)
-            if e.subject is not None and isinstance(e.subject.flow.loader, External | Instance)
-            and e.subject.flow.loader.site is not None and e.result is not None and device_of(e.result) in _CUDA}
+    return {id(e.subject.flow.batch.site.node) for e in model.events("to_device", everywhere=True)
+            if e.subject is not None and isinstance(e.subject.flow.batch, External | Instance)
+            and e.subject.flow.batch.site is not None and e.result is not None and device_of(e.result) in _CUDA}
 
 
 def _is_moved_by_callers(model: Model, loader: Event) -> bool:

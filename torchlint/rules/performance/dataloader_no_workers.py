@@ -50,12 +50,12 @@ from torchlint.findings import Applicability, Finding, Fix
 from torchlint.rules.rule import Option, Rule
 from torchlint.semantics.callers import events_of_callers
 from torchlint.semantics.loading import constant_of, made_loaders, nature, setting
+from torchlint.semantics.values import Const, Site, Value
 from torchlint.syntax.editing import replace, set_keyword
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.semantics.recording import Event
-    from torchlint.semantics.values import Site
 
 rule = Rule(
     "TL108",
@@ -284,7 +284,7 @@ def _sources(event: Event, model: Model) -> list[tuple[str, Site | None] | None]
     own = _source(event)
     if own is None or own[0] != "default" or not getattr(value, "generic", False):
         return [own]
-    others = events_of_callers(model, event)
+    others = events_of_callers(model, event, own[1])
     return [None] if others is None else [own, *map(_source, others)]
 
 
@@ -294,9 +294,15 @@ def _source(event: Event) -> tuple[str, Site | None] | None:
     if value is None:
         return "absent", None
     constant, is_default = constant_of(value)
-    if constant is None or constant.value != 0 or isinstance(constant.value, bool):
+    if constant is None or constant.value != 0 or isinstance(constant.value, bool) or _is_meant(event, value):
         return None
     return "default" if is_default else "zero", constant.site
+
+
+def _is_meant(event: Event, value: Value) -> bool:
+    """Whether a 0 is written next to ``batch_size=None``: such a dataset makes whole batches, often ahead of time."""
+    size = setting(event, "batch_size")
+    return isinstance(value, Const) and isinstance(size, Const) and size.value is None
 
 
 def _gains(event: Event, model: Model) -> bool:
@@ -311,11 +317,11 @@ def _finding(model: Model, site: Site, sources: list[tuple[str, Site | None]], n
     assert isinstance(site.node, cst.Call)
     why, zero = sources[0]
     if why == "absent":
-        message = "Without `num_workers`, every batch is loaded in the training process while the GPU waits."
+        message = "Without `num_workers`, every batch is loaded in the main process while the GPU waits."
     elif why == "zero":
-        message = "`num_workers=0` loads every batch in the training process while the GPU waits."
+        message = "`num_workers=0` loads every batch in the main process while the GPU waits."
     else:
-        message = "`num_workers` is 0 by default, so every batch is loaded in the training process while the GPU waits."
+        message = "`num_workers` is 0 by default, so every batch is loaded in the main process while the GPU waits."
     text = f"pass `num_workers={number}` and keep the smallest number that keeps the GPU busy."
     if why == "default" and zero is not None:
         text = f"change the default in line {zero.span.start.line}, or pass a number."

@@ -2,7 +2,7 @@
 
 What it does:
 Reports explicit reads of tensors that are on an accelerator, when they happen in every iteration of a training loop:
-`.item()`, `float(t)`, `int(t)`, `.cpu()`, `.numpy()`, `.tolist()`, and printing or formatting a tensor. A training loop
+`.item()`, `float(t)`, `int(t)`, `.cpu()`, `.tolist()`, and printing or formatting a tensor. A training loop
 is one whose iteration runs `backward()` and steps an optimizer. Functions that the loop calls are followed.
 
 Why is this bad:
@@ -16,7 +16,8 @@ Keep running sums on the device (`total += loss.detach()`) and read them once an
 
 Limits:
 Silent: reads behind an every-N guard, an option that is off by default or a test of the data; after the loop;
-in validation (gradients off, evaluation mode, an inner loop over another loader); while acting in an environment; on
+in validation (gradients off, evaluation mode, an inner loop over another loader); in a loop whose every pass also
+evaluates; to check for NaN (`math.isfinite(loss.item())`); while acting in an environment; on
 the host already; implicit synchronisations (`if tensor:`, boolean masks, `nonzero()`).
 
 Fix safety:
@@ -44,6 +45,7 @@ from torchlint.semantics.training import TrainingLoops
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
+    from torchlint.semantics.recording import Event
 
 rule = Rule("TL106", since="0.1", names=("backward", "step"), triggers=(b"backward", b".step"), severity=Severity.HINT)
 
@@ -212,10 +214,9 @@ rule.ok(
 def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
     loops = TrainingLoops(model)
     lines = set()
-    for site, events in model.by_site("sync") if loops else ():
+    for site, events in model.by_site("sync") if loops and not model.is_test else ():
         line = site.span.start.line, site.span.start.cell
-        event = next((e for e in events if e.data["explicit"] and e.subject is not None
-                      and device_of(e.subject) not in (None, "cpu") and loops.around(e)), None)
+        event = next((e for e in events if _is_read(e) and loops.around(e)), None)
         if event is not None and line not in lines:
             lines.add(line)
             yield rule.at(
@@ -223,6 +224,15 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
                 f"{_read(event.data['how'])} waits for the GPU in every training iteration.",
                 help="keep the value on the device with `.detach()` and read it once an epoch or every N steps.",
             )
+
+
+def _is_read(event: Event) -> bool:
+    """Whether the event reads an accelerator's tensor, other than for a check that must stop the training at once.
+
+    ``numpy()`` does not: it fails for such tensors, so where it runs, the tensor is on the host.
+    """
+    wanted = event.data["explicit"] and event.data["how"] != ".numpy()" and "checked" not in event.used
+    return wanted and event.subject is not None and device_of(event.subject) not in (None, "cpu")
 
 
 def _read(how: str) -> str:
