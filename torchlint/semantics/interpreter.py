@@ -16,6 +16,7 @@ import libcst as cst
 
 from torchlint.semantics import values as v
 from torchlint.semantics.habits import Habits
+from torchlint.semantics.names import names_in
 from torchlint.semantics.recording import Block, Branch, Call, Context, Event, Exit, Loop
 from torchlint.semantics.scopes import Frame, ModuleModel
 
@@ -30,6 +31,17 @@ _NESTING = 8  # containers inside each other that are looked into
 
 Change = tuple[Any, Any, Any, Any]  # target, key, old, new
 Arm = tuple["cst.CSTNode | None", bool | None, Callable[[], "str | None"]]
+
+
+# What a function of another file may make, or do to its caller, that rules ask about.
+VALUE_NAMES = frozenset({
+    "Conv1d", "Conv2d", "Conv3d", "Linear", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm2d", "GroupNorm",
+    "SyncBatchNorm", "Sequential", "ModuleList", "ModuleDict", "Module", "forward", "__init__", "DataLoader", "Dataset",
+    "TensorDataset", "optim", "SGD", "Adam", "AdamW", "lr_scheduler", "optimizer", "array", "asarray", "imread",
+    "stack", "concatenate", "zeros", "numpy", "np", "device", "cuda", "to", "no_grad", "inference_mode",
+    "set_grad_enabled", "enable_grad", "backward", "step", "eval", "train", "ArgumentParser", "add_argument",
+    "GradScaler", "autocast", "DataParallel", "append", "super", "yield",
+})
 
 
 class OutOfBudget(Exception):
@@ -330,6 +342,8 @@ class Interpreter:
         if self.active.count(function.node) > (1 if self.forwarding else 0):
             self.recursive.add(id(function.node))
             return self.give_up(function, arguments, node)
+        if self.triggers is not None and not entry and self._is_beside_the_point(function):
+            return self.leave_out(function, arguments, node)
         if self.depth >= CALL_DEPTH:
             return self.give_up(function, arguments, node)
         frame = Frame(function.module, function.frame, function)
@@ -369,6 +383,20 @@ class Interpreter:
             self.loop_stash = stash
             self.depth -= 1
             self.active.pop()
+
+    def _is_beside_the_point(self, function: v.Function) -> bool:
+        """Whether a function of another file can neither show a rule anything nor make what one asks for."""
+        if function.module.path == self.project.source or isinstance(function.node, cst.Lambda):
+            return False
+        names = names_in(function.node)
+        assert self.triggers is not None
+        return VALUE_NAMES.isdisjoint(names) and self.triggers.isdisjoint(names)
+
+    def leave_out(self, function: v.Function, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+        """A call whose inside does not matter: its arguments are used, its result is unknown."""
+        for value in arguments.all():
+            self.consume(value, node, "escape")
+        return v.Unknown(function.name, v.merge_flows(a.flow for a in arguments.all()))
 
     def _run_body(self, function: v.Function, frame: Frame) -> v.Value:
         if isinstance(function.node, cst.Lambda):

@@ -58,6 +58,12 @@ def takers(layer: v.External) -> list[v.Consumer]:
     return [consumer for consumer in layer.consumers if consumer.how != "shape"]
 
 
+def is_put_into_evaluation(model: Model, layer: v.External) -> bool:
+    """Whether code calls ``eval()`` on the layer itself, as one does that shall never train."""
+    return any(event.subject is layer and event.data.get("train") is False
+               for event in model.events("mode", everywhere=True))
+
+
 def unguarded_bias_uses(model: Model, layer: v.External) -> list[v.Site]:
     """Where code touches the layer's bias without asking whether there is one."""
     return [use.site for use in model.machine.bias_uses if _may_be(use, layer) and not _asks_first(use)]

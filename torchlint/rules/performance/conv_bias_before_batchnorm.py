@@ -37,7 +37,7 @@ from torchlint.findings import Applicability, Finding, Fix
 from torchlint.rules.rule import Rule
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
-from torchlint.semantics.layers import constructed, is_cut, takers, unguarded_bias_uses
+from torchlint.semantics.layers import constructed, is_cut, is_put_into_evaluation, takers, unguarded_bias_uses
 from torchlint.syntax.editing import set_keyword
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ rule.bad(
     class First(Sequential):
         def __init__(self):
             super().__init__()
-            self.add_module("conv", Conv1d(4, 8, 3, bias=True))
+            self.add_module("conv", Conv1d(4, 8, 3, bias=False))
             self.add_module("norm", SyncBatchNorm(8))
 
     def deep(widths):
@@ -188,6 +188,25 @@ rule.bad(
                 x = x + norm(conv(x))
             return self.parts["norm"](self.parts["down"](x))
     """,
+    fixed="""
+    from torch import nn
+
+    def conv3x3(before, after, stride=1, bias=True):
+        return nn.Conv2d(before, after, 3, stride, 1, bias=False)
+
+    class Residual(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convs = nn.ModuleList([conv3x3(8, 8) for _ in range(3)])
+            self.norms = nn.ModuleList([nn.BatchNorm2d(8) for _ in range(3)])
+            self.parts = nn.ModuleDict({"down": conv3x3(8, 16, 2), "norm": nn.BatchNorm2d(16)})
+
+        def forward(self, x):
+            for conv, norm in zip(self.convs, self.norms):
+                x = x + norm(conv(x))
+            return self.parts["norm"](self.parts["down"](x))
+    """,
+    applicability=Applicability.UNSAFE,
     show=False,
 )
 rule.bad(
@@ -501,8 +520,8 @@ def _cancelling_norm(model: Model, layer: v.External) -> v.External | None:
     consumers = takers(layer)
     if not consumers or not all(_cancels(consumer.layer, layer) for consumer in consumers):
         return None
-    norm = consumers[0].layer
-    return norm if isinstance(norm, v.External) else None
+    norms = [consumer.layer for consumer in consumers if isinstance(consumer.layer, v.External)]
+    return None if any(is_put_into_evaluation(model, norm) for norm in norms) else norms[0]
 
 
 def _has_bias(layer: v.External) -> bool:
@@ -522,7 +541,7 @@ def _cancels(norm: v.Value | None, layer: v.External) -> bool:
     if not isinstance(norm, v.External):
         return False
     known, producer = knowledge.layer(norm.name), knowledge.layer(layer.name)
-    if known is None or producer is None or norm.state.get("training") is False:
+    if known is None or producer is None:
         return False
     channels = norm.argument(known.channels or "", 0 if known.role != "group_norm" else 1)
     given = layer.argument("out_features" if producer.role == "linear" else "out_channels", 1)
