@@ -104,7 +104,7 @@ def _is_open(event: Event) -> bool:
 
 
 def _is_wasted(event: Event) -> bool:
-    if event.context.grad is not True or event.data.get("frozen") or event.used & _WANTED:
+    if event.context.grad is not True or event.data.get("frozen") or _is_wanted(event):
         return False
     if any(c.kind == "except" for c in event.context):
         return False
@@ -113,12 +113,26 @@ def _is_wasted(event: Event) -> bool:
     return bool(event.used) and event.used <= _READ
 
 
+def _is_wanted(event: Event) -> bool:
+    """Whether the output's graph is used, or may be by code that nobody sees.
+
+    What a function returns is taken for an evaluation's result where the function itself put the
+    module into eval mode.
+    """
+    wanted = event.used & _WANTED
+    if wanted != {"returned"} or event.data.get("training") is not False:
+        return bool(wanted)
+    where = event.data.get("mode_set")
+    frame = next((c for c in where if c.kind == "call"), None) if where is not None else None
+    return frame is None or not any(c is frame for c in event.context)
+
+
 def _evaluation_data(event: Event) -> bool:
     """Whether the input is a batch of a dataset that was made with ``train=False`` or for a test split."""
     for value in event.arguments.all() if event.arguments is not None else ():
         loader = value.flow.loader
         dataset = loader.argument("dataset", 0) if isinstance(loader, v.External) else None
-        if not isinstance(dataset, v.External | v.Instance):
+        if not isinstance(dataset, (v.External, v.Instance)):
             continue
         given = dataset.arguments.keywords if isinstance(dataset, v.External) else {}
         train, split = given.get("train"), given.get("split")
@@ -131,7 +145,7 @@ def _evaluation_data(event: Event) -> bool:
 
 def _is_smoke_test(event: Event) -> bool:
     """Whether a module that was just made runs on made-up numbers and nobody looks at the result."""
-    if event.used or not isinstance(event.subject, v.External | v.Instance) or event.subject.site is None:
+    if event.used or not isinstance(event.subject, (v.External, v.Instance)) or event.subject.site is None:
         return False
     here = next(frames_of(event)).function
     tree, node = event.site.tree, event.subject.site.node
@@ -149,7 +163,7 @@ class _Regions:
         self.cut = {node for model in models for node in model.machine.cut}
         self.fine: dict[Node, list[Event]] = {}  # forwards that are right as they are, by place
         for event in forwards:
-            if not _is_wasted(event):
+            if event.context.grad is not True or event.data.get("frozen") or event.used & (_WANTED - {"returned"}):
                 self.fine.setdefault(event.site.node, []).append(event)
         self.needing = self._nodes_that_need_gradients(forwards)
         self.wanting = {id(f.function.node) for e in events_in_runs(models, "requires_grad", "export")
@@ -211,7 +225,7 @@ class _Regions:
         statement = self.tree.statement(node)
         while True:
             above = self._statement_around(statement)
-            if above is None or isinstance(above, cst.FunctionDef | cst.ClassDef) or above in self.needing:
+            if above is None or isinstance(above, (cst.FunctionDef, cst.ClassDef)) or above in self.needing:
                 return statement
             if isinstance(above, cst.If) and _is_main_guard(above) or _yields(above):
                 return statement

@@ -126,7 +126,7 @@ def _began_with(event: Event, functions: set[int]) -> bool:
 def may_be_without_grad(model: Model, event: Event) -> bool:
     """Whether a file calls a method of the name that the event's run began with, on an object that nobody knows,
     where gradients may be off: that may be the call."""
-    name = (_owner_of(default) if default is not None else None) or _name_called(event)
+    name = _name_called(event)
     for other in models_of_callers(model, event) or ():
         for call in other.events("method", "forward", everywhere=True):
             if call.context.grad is not True and _calls_by_name(call, name):

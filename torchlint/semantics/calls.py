@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import Lazy, ProjectModule, is_frozen
 from torchlint.semantics.containers import items_of
-from torchlint.semantics.host import settled
+from torchlint.semantics.host import through_unknown
 from torchlint.semantics.knowledge import layer as layer_of
 from torchlint.semantics.library import (
     GRAD_CONTEXTS,
@@ -77,7 +77,7 @@ def _call_lazy(machine: Interpreter, callee: Lazy, arguments: v.Arguments, node:
 
 def _call_unknown(machine: Interpreter, callee: v.Unknown, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     """A call of something unknown: perhaps a model (its uses will tell)."""
-    if callee.guess is not None and isinstance(callee.guess, v.Function | v.Class | v.Symbol | v.External | v.Union):
+    if callee.guess is not None and isinstance(callee.guess, (v.Function, v.Class, v.Symbol, v.External, v.Union)):
         callee.uses.add("()")
         return call_value(machine, callee.guess, arguments, node)
     callee.uses.add("()")
@@ -87,7 +87,7 @@ def _call_unknown(machine: Interpreter, callee: v.Unknown, arguments: v.Argument
         machine.consume(value, node, "escape")
         escape(machine, value, callee.name, node)
     operands = list(arguments.all())
-    flow = settled(v.merge_flows([o.flow for o in operands]))
+    flow = through_unknown(v.merge_flows([o.flow for o in operands]))
     if "backward" in callee.name.rpartition(".")[2]:
         backward(machine, node, arguments)
     result = v.Unknown(f"{callee.name}()", flow)
@@ -104,7 +104,7 @@ def _forward_device(callee: v.Value, operands: list[v.Value]) -> str | None:
     where = next((p for p in places if p != "cpu"), places[0] if places else None)
     if where not in (None, "cpu"):
         for operand in operands:  # what is computed with it is there too
-            if isinstance(operand, v.Unknown | v.Tensor) and operand.device is None and operand.flow.forwards:
+            if isinstance(operand, (v.Unknown, v.Tensor)) and operand.device is None and operand.flow.forwards:
                 operand.device = where
     return where
 
@@ -139,7 +139,7 @@ def decorate(machine: Interpreter, value: v.Value, decorator: v.Value, node: cst
     if isinstance(decorator, v.Function) and _DECORATOR_ACTS.isdisjoint(names_in(decorator.node)):
         machine.named.add(id(value.node))
         return value  # it registers, times or logs
-    if isinstance(decorator, v.Function | v.Instance | v.Class | v.Union):
+    if isinstance(decorator, (v.Function, v.Instance, v.Class, v.Union)):
         arguments = v.Arguments()
         arguments.positional = [value]
         machine.named.add(id(value.node))
@@ -224,7 +224,7 @@ def _absent(machine: Interpreter, function: v.Function, param: cst.Param, argume
         if hinted is not None and default is None:
             return hinted
         guess = default
-        return v.Unknown(name, guess=guess, generic=True) if not isinstance(hinted, v.Tensor | v.Array) else hinted
+        return v.Unknown(name, guess=guess, generic=True) if not isinstance(hinted, (v.Tensor, v.Array)) else hinted
     if default is None or arguments.double_stars or arguments.stars:
         hinted = value_of_annotation(machine, param.annotation, name, function.frame) if param.annotation else None
         return hinted or v.Unknown(name, guess=default, generic=arguments.double_stars or arguments.stars)
@@ -270,7 +270,7 @@ def _promised(machine: Interpreter, node: cst.BaseExpression, name: str) -> v.Va
             node = cst.parse_expression(str(node.evaluated_value))
         except cst.ParserSyntaxError:
             return None
-    if not isinstance(node, cst.Name | cst.Attribute):
+    if not isinstance(node, (cst.Name, cst.Attribute)):
         return None
     promised = machine.evaluate(node)
     if isinstance(promised, v.Class):
@@ -394,7 +394,7 @@ def _key(arguments: v.Arguments, coarse: bool) -> Any:
 
 def _value_key(value: v.Value, coarse: bool) -> Any:
     if isinstance(value, v.Const):
-        if coarse and isinstance(value.value, int | float) and not isinstance(value.value, bool):
+        if coarse and isinstance(value.value, (int, float)) and not isinstance(value.value, bool):
             return "number"
         return type(value.value).__name__, repr(value.value)
     if isinstance(value, v.Number):
@@ -520,7 +520,7 @@ def _stripped(arguments: v.Arguments) -> tuple[v.Arguments, dict[v.Value, v.Exte
     marks: dict[v.Value, v.External] = {}
 
     def strip(value: v.Value) -> v.Value:
-        if isinstance(value, v.Tensor | v.Unknown):
+        if isinstance(value, (v.Tensor, v.Unknown)):
             mark = v.External("torchlint.input", "input")
             marks[value] = mark
             flow = v.Flow(layers=(mark,))
@@ -546,12 +546,16 @@ def _layers_of(value: v.Value) -> tuple[Any, ...]:
 def _restored(value: v.Value, back: dict[int, v.Value], flow: v.Flow, device: str | None,
               event: Event | None) -> v.Value:
     """A module's result with the origins of the actual arguments."""
-    if isinstance(value, v.Tensor | v.Unknown):
+    if isinstance(value, (v.Tensor, v.Unknown)):
         layers: list[Any] = []
         for layer in value.flow.layers:
             actual = back.get(id(layer))
             layers.extend(actual.flow.layers if actual is not None else [layer])
         new = v.merge_flows([flow, value.flow])
+        if isinstance(value, v.Tensor) and value.index:
+            for carried in new.forwards:
+                carried.used.add("index")
+            new = new.without_graph()
         if event is not None and not (isinstance(value, v.Tensor) and value.index):
             new = _attach(new, event)
         if layers:

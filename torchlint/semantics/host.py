@@ -56,7 +56,7 @@ def carried(operands: Iterable[v.Value], operation: str = "") -> Event | None:
     found: Event | None = None
     for value in operands:
         created = value.flow.created
-        if created is None and not isinstance(value, v.Const | v.Number | v.Symbol | v.Text | v.Device):
+        if created is None and not isinstance(value, (v.Const, v.Number, v.Symbol, v.Text, v.Device)):
             if isinstance(value, v.Sequence):
                 elements = list(value.elements())
                 created = carried(elements, operation)
@@ -74,7 +74,7 @@ def carried(operands: Iterable[v.Value], operation: str = "") -> Event | None:
 
 def _may_be_data(value: v.Value, operation: str = "") -> bool:
     """Whether a value that no factory made may be an array or tensor. An unknown operand of arithmetic is a number."""
-    if isinstance(value, v.Const | v.Number | v.Symbol | v.Text | v.Device):
+    if isinstance(value, (v.Const, v.Number, v.Symbol, v.Text, v.Device)):
         return False
     if isinstance(value, v.Unknown):
         arithmetic = operation == "arithmetic" and not value.uses & {"shape", "size", "to", "cuda", "[]", "iter"}
@@ -105,9 +105,9 @@ def assigned(value: v.Value, index: v.Value, new: v.Value) -> None:
     if value.flow.created is None:
         return
     if isinstance(index, v.Sequence) and index.type == "slice":
-        if isinstance(new, v.Const | v.Number) or new.flow.created is not None:
+        if isinstance(new, (v.Const, v.Number)) or new.flow.created is not None:
             return
-    elif isinstance(index, v.Const | v.Number) and (isinstance(new, v.Const) or new.flow.created is not None):
+    elif isinstance(index, (v.Const, v.Number)) and (isinstance(new, v.Const) or new.flow.created is not None):
         return
     spoil(value)
 
@@ -115,7 +115,7 @@ def assigned(value: v.Value, index: v.Value, new: v.Value) -> None:
 def numpy_fill(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode, result: v.Value) -> None:
     """Record that a numpy function makes an array out of nothing but constants, sizes and random numbers."""
     if name in _FILLS and isinstance(result, v.Array):
-        if not any(isinstance(a, v.Array | v.Tensor) and a.flow.created is None for a in arguments.all()):
+        if not any(isinstance(a, (v.Array, v.Tensor)) and a.flow.created is None for a in arguments.all()):
             event = machine.emit("create", node, None, result, arguments, name=name)
             result.flow = v.Flow(created=event)
 
@@ -135,3 +135,9 @@ _PYTHON = frozenset({"builtins.list", "builtins.tuple", "builtins.zip", "builtin
 def settled(flow: v.Flow) -> v.Flow:
     """The flow of what code that needs the host makes of a value: it did have to come down."""
     return flow.changed(lowered=None, steps=()) if flow.lowered is not None else flow
+
+
+def through_unknown(flow: v.Flow) -> v.Flow:
+    """The flow of what code that nobody sees makes of a value: settled, and its graph may be cut."""
+    flow = settled(flow)
+    return flow.changed(unsure=flow.forwards) if flow.forwards else flow

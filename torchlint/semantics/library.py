@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.semantics import arrays, knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.containers import extend, iterate, items_of
-from torchlint.semantics.host import carried, carry, needs_host, numpy_fill, settled, spoil
+from torchlint.semantics.host import carried, carry, needs_host, numpy_fill, settled, through_unknown, spoil
 from torchlint.semantics.recording import Context
 from torchlint.semantics.rhythm import CLOCKS
 
@@ -80,7 +80,7 @@ def unknown_call(machine: Interpreter, name: str, arguments: v.Arguments, node: 
         flows.append(value.flow)
     if "backward" in name.rpartition(".")[2]:
         backward(machine, node, arguments)
-    result = v.Unknown(name, settled(v.merge_flows(flows)))
+    result = v.Unknown(name, through_unknown(v.merge_flows(flows)))
     if name:
         result.uses.add("library")
     return result
@@ -105,7 +105,7 @@ def escape(machine: Interpreter, value: v.Value, into: str, node: cst.CSTNode | 
     elif isinstance(value, v.Mapping):
         for item in value.items.values():
             escape(machine, item, into)
-    elif isinstance(value, v.Tensor | v.Array | v.Union):
+    elif isinstance(value, (v.Tensor, v.Array, v.Union)):
         spoil(value)
         if isinstance(value, v.Array):
             value.held = True
@@ -217,14 +217,14 @@ def is_tensorlike(value: v.Value) -> bool:
         return any(is_tensorlike(item) for item in value.elements())
     if isinstance(value, v.Union):
         return any(is_tensorlike(option) for option in value.options())
-    return isinstance(value, v.Tensor | v.Unknown | v.External | v.Instance)
+    return isinstance(value, (v.Tensor, v.Unknown, v.External, v.Instance))
 
 
 def device_of(value: v.Value) -> str | None:
     """Where a tensor or module is: cpu, cuda, ``cuda?`` (where there is one), or None when unknown."""
-    if isinstance(value, v.Tensor | v.Unknown):
+    if isinstance(value, (v.Tensor, v.Unknown)):
         return value.device
-    if isinstance(value, v.External | v.Instance):
+    if isinstance(value, (v.External, v.Instance)):
         where = value.state.get("device")
         return where if isinstance(where, str) else None
     if isinstance(value, v.Union):
@@ -252,7 +252,7 @@ def where_of(value: v.Value) -> str | None:
         if isinstance(value.value, int) and not isinstance(value.value, bool):
             return "cuda"
         return None
-    if isinstance(value, v.Number | v.Text):
+    if isinstance(value, (v.Number, v.Text)):
         return "cuda" if isinstance(value, v.Number) else "cuda?"
     if isinstance(value, v.Union):
         places = {where_of(o) for o in value.options()}
@@ -510,7 +510,7 @@ def _variable(machine: Interpreter, name: str, arguments: v.Arguments, node: cst
     wants = arguments.get("requires_grad", 1)
     if isinstance(wants, v.Const) and wants.value is True:
         machine.emit("requires_grad", node, data)
-    if isinstance(data, v.Tensor | v.Union):
+    if isinstance(data, (v.Tensor, v.Union)):
         return data
     return v.Tensor(data.flow, device_of(data))
 
@@ -553,7 +553,7 @@ def _register_container(machine: Interpreter, made: v.External, arguments: v.Arg
                 pair = isinstance(item, v.Sequence) and len(item.items) == 2
                 items.items.append(item.items[1] if pair and isinstance(item, v.Sequence) else item)
             items.rest = value.rest
-        elif made.name != "torch.nn.Sequential" and not isinstance(value, v.External | v.Instance | v.Const):
+        elif made.name != "torch.nn.Sequential" and not isinstance(value, (v.External, v.Instance, v.Const)):
             items.rest = v.Unknown("layer")
         else:
             items.items.append(value)
@@ -589,11 +589,11 @@ def _wrapper(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     machine.emit("construct", node, inner, inner, arguments, name=name)
     if inner is None:
         return v.Unknown(name)
-    if name.startswith("copy.") and not isinstance(inner, v.External | v.Instance):
+    if name.startswith("copy.") and not isinstance(inner, (v.External, v.Instance)):
         return inner
     if name.endswith("DataParallel"):
         for option in inner.options():
-            if isinstance(option, v.External | v.Instance):
+            if isinstance(option, (v.External, v.Instance)):
                 machine.write(option.state, "wrapped", name)
             elif isinstance(option, v.Unknown):
                 option.uses.update(("()", "eval()"))
@@ -650,7 +650,7 @@ def _is_instance(value: v.Value, cls: v.Value) -> bool | None:
         if simple is not None:
             if isinstance(value, v.Sequence):
                 return value.type == simple
-            if isinstance(value, v.Mapping | v.Const | v.External | v.Instance | v.Function | v.Number):
+            if isinstance(value, (v.Mapping, v.Const, v.External, v.Instance, v.Function, v.Number)):
                 return isinstance(value, v.Mapping) and simple == "dict"
         if isinstance(value, v.Const):
             kinds = {"builtins.str": str, "builtins.int": int, "builtins.float": float, "builtins.bool": bool}
@@ -862,10 +862,10 @@ def _reduce(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.C
         machine.consume(operands[0], node)
         if isinstance(inner, v.Tensor):
             return v.Tensor(v.merge_flows([inner.flow, operands[0].flow]), inner.device)
-        if isinstance(inner, v.Number | v.Const):
+        if isinstance(inner, (v.Number, v.Const)):
             return v.Number()
         return v.Unknown(name, v.merge_flows([inner.flow, operands[0].flow]))
-    if all(isinstance(o, v.Const | v.Number) for o in operands):
+    if all(isinstance(o, (v.Const, v.Number)) for o in operands):
         return v.Number()
     guesses = [o for o in operands if isinstance(o, v.Unknown) and o.guess is not None]
     return v.Unknown(name, v.merge_flows(o.flow for o in operands), guess=guesses[0].guess if guesses else None)

@@ -10,7 +10,7 @@ from torchlint.semantics import arrays, knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import freeze
 from torchlint.semantics.containers import append, extend, get_item, items_of, iterate
-from torchlint.semantics.host import OVERWRITING, carried, carry, settled, spoil
+from torchlint.semantics.host import OVERWRITING, carried, carry, settled, through_unknown, spoil
 from torchlint.semantics.library import (
     backward,
     device_of,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _DTYPE_METHODS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
                   "short": "int16", "byte": "uint8", "bool": "bool", "bfloat16": "bfloat16", "char": "int8"}
 _VIEWS = frozenset({"contiguous", "squeeze", "unsqueeze", "view", "reshape", "flatten", "transpose", "permute"})
+_INTEGRAL_METHODS = frozenset({"long", "int", "short", "byte", "bool", "char"})  # their results have no gradient
 _NEEDS_HOST = {"item", "tolist", "numpy", "cpu"}
 
 
@@ -51,7 +52,7 @@ def call_method(machine: Interpreter, receiver: v.Value, name: str, arguments: v
         return _dict_method(machine, receiver, name, arguments, node)  # type: ignore[arg-type]
     if cls is v.Super:
         return _super_method(machine, receiver, name, arguments, node)  # type: ignore[arg-type]
-    if isinstance(receiver, v.Instance | v.External):
+    if isinstance(receiver, (v.Instance, v.External)):
         if is_module(receiver):
             return module_method(machine, receiver, name, arguments, node)
         return _external_method(machine, receiver, name, arguments, node)
@@ -79,6 +80,11 @@ def tensor_method(machine: Interpreter, receiver: v.Tensor, name: str, arguments
                   node: cst.CSTNode) -> v.Value:
     if name in ("to", "cuda", "cpu", "type", "type_as", "xpu"):
         return _move(machine, receiver, name, arguments, node)
+    if name in _INTEGRAL_METHODS:
+        machine.consume(receiver, node, "cast")
+        for event in receiver.flow.forwards:
+            event.used.add("index")
+        return v.Tensor(_cast_flow(receiver.flow).without_graph(), receiver.device, _DTYPE_METHODS[name], index=True)
     if name in _DTYPE_METHODS:
         machine.consume(receiver, node, "cast")
         return v.Tensor(_cast_flow(receiver.flow), receiver.device, _DTYPE_METHODS[name], parameter=receiver.parameter)
@@ -273,7 +279,7 @@ def _reads_as_dtype(value: v.Unknown) -> bool:
 def _to_python(machine: Interpreter, receiver: v.Tensor, name: str, node: cst.CSTNode) -> v.Value:
     read = machine.emit("sync", node, receiver, how=f".{name}()", explicit=True)
     for event in receiver.flow.forwards:
-        event.used.add("numpy" if name == "numpy" else "python")
+        event.used.add("numpy" if name == "numpy" and event not in receiver.flow.unsure else "python")
     lowered = receiver.flow.lowered
     flow = v.merge_flows([receiver.flow]).without_graph()
     if lowered is None and receiver.device not in ("cpu", None):
@@ -410,7 +416,7 @@ def _move_unknown(machine: Interpreter, receiver: v.Unknown, name: str, argument
 def _unknown_to_python(machine: Interpreter, receiver: v.Unknown, name: str, node: cst.CSTNode) -> v.Value:
     machine.consume(receiver, node)
     for event in receiver.flow.forwards:
-        event.used.add("numpy" if name == "numpy" else "python")
+        event.used.add("numpy" if name == "numpy" and event not in receiver.flow.unsure else "python")
     read = machine.emit("sync", node, receiver, how=f".{name}()", explicit=True)
     flow = v.merge_flows([receiver.flow]).without_graph()
     if name == "item":
@@ -446,7 +452,7 @@ def _array_method(machine: Interpreter, receiver: v.Array, name: str, arguments:
     if name == "tolist":
         return v.Sequence((), "list", rest=v.Unknown("element", flow), flow=flow)
     result = result_of(machine, kind, arguments, node)
-    result.flow = flow if isinstance(result, v.Unknown | v.Number) else result.flow
+    result.flow = flow if isinstance(result, (v.Unknown, v.Number)) else result.flow
     return result
 
 
@@ -549,7 +555,7 @@ def module_method(machine: Interpreter, receiver: v.Value, name: str, arguments:
     if name in ("to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "xpu", "to_empty"):
         where, _, _ = _destination(name if name in ("to", "cuda", "cpu", "xpu") else "float", arguments)
         if where is not None:
-            if isinstance(receiver, v.Instance | v.External):
+            if isinstance(receiver, (v.Instance, v.External)):
                 machine.write(receiver.state, "device", where)
             elif isinstance(receiver, v.Unknown):
                 receiver.device = where
@@ -620,7 +626,7 @@ def _register(machine: Interpreter, receiver: v.Value, name: str, arguments: v.A
         return
     if name in ("add_module", "register_module") and items is not None:
         machine.write(items, "items", [*items.items, value])
-    if isinstance(receiver, v.Instance | v.External):
+    if isinstance(receiver, (v.Instance, v.External)):
         if isinstance(value, v.Tensor):  # it goes where its module goes
             value = v.Tensor(value.flow.changed(created=None), None, value.dtype, parameter=value.parameter)
         if isinstance(key, v.Const) and isinstance(key.value, str):
@@ -670,7 +676,7 @@ def _external_method(machine: Interpreter, receiver: v.Value, name: str, argumen
     if known is not None:
         return result_of(machine, known.returned([a.kind for a in arguments.positional], arguments.keywords),
                          arguments, node)
-    return v.Unknown(name, settled(v.merge_flows([receiver.flow, *(a.flow for a in arguments.all())])))
+    return v.Unknown(name, through_unknown(v.merge_flows([receiver.flow, *(a.flow for a in arguments.all())])))
 
 
 def _training_method(machine: Interpreter, receiver: v.Value, kind: str, name: str, arguments: v.Arguments,

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import is_frozen
 from torchlint.semantics.library import is_module
+from torchlint.semantics.recording import Context
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
 
 _KEY = "%training"
+_WHERE = "%training set"
 _DEEPEST = 3  # submodules inside each other that take over the mode of their parent
 _MOST = 64  # submodules of one module that do
 
@@ -24,9 +26,11 @@ def set_mode(machine: Interpreter, module: v.Value, training: bool | None, depth
     elif isinstance(module, v.Unknown):
         module.attributes.setdefault(_KEY, v.NONE)  # so that a branch without the call keeps it open
         machine.write(module.attributes, _KEY, v.Const(training))
-    elif isinstance(module, v.External | v.Instance) and is_module(module):
+        machine.write(module.attributes, _WHERE, v.Const(machine.context))
+    elif isinstance(module, (v.External, v.Instance)) and is_module(module):
         module.state.setdefault("training", True)
         machine.write(module.state, "training", training)
+        machine.write(module.state, _WHERE, machine.context)
         if depth < _DEEPEST:
             for part in _parts(module):
                 set_mode(machine, part, training, depth + 1)
@@ -37,7 +41,7 @@ def _parts(module: v.External | v.Instance) -> list[v.Value]:
     items = module.items if isinstance(module, v.External) else module.state.get("items")
     if isinstance(items, v.Sequence):
         held.extend(items.elements())
-    return [part for part in held if isinstance(part, v.External | v.Instance) and is_module(part)][:_MOST]
+    return [part for part in held if isinstance(part, (v.External, v.Instance)) and is_module(part)][:_MOST]
 
 
 def training_mode(module: v.Value) -> bool | None:
@@ -45,7 +49,7 @@ def training_mode(module: v.Value) -> bool | None:
     if isinstance(module, v.Union):
         modes = {training_mode(o) for o in module.options() if not isinstance(o, v.Const)}
         return modes.pop() if len(modes) == 1 else None
-    if isinstance(module, v.External | v.Instance):
+    if isinstance(module, (v.External, v.Instance)):
         mode = module.state.get("training")
         return mode if isinstance(mode, bool) else None
     if isinstance(module, v.Unknown):
@@ -56,6 +60,22 @@ def training_mode(module: v.Value) -> bool | None:
     return None
 
 
+def _set_where(module: v.Value) -> Context | None:
+    """The context in which the module's mode was set last; None where there is none, or several."""
+    if isinstance(module, (v.External, v.Instance)):
+        where = module.state.get(_WHERE)
+        return where if isinstance(where, Context) else None
+    if isinstance(module, v.Unknown):
+        known = module.attributes.get(_WHERE)
+        if isinstance(known, v.Const) and isinstance(known.value, Context):
+            return known.value
+        return _set_where(module.base) if module.base is not None and known is None else None
+    if isinstance(module, v.Union):
+        places = [_set_where(o) for o in module.options() if not isinstance(o, v.Const)]
+        return places[0] if places and all(p is places[0] for p in places) else None
+    return None
+
+
 def forward_facts(module: v.Value) -> dict[str, Any]:
     """What a forward's event keeps of the module as it was then."""
-    return {"training": training_mode(module), "frozen": is_frozen(module)}
+    return {"training": training_mode(module), "frozen": is_frozen(module), "mode_set": _set_where(module)}

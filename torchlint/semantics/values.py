@@ -7,7 +7,7 @@ use must not leak to another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,8 @@ class Flow:
     ``batch``: it is (part of) such a batch, unchanged but for its type.
     """
 
-    __slots__ = ("forwards", "detached", "layers", "created", "lowered", "loader", "steps", "batch")
+    __slots__ = ("forwards", "detached", "layers", "created", "lowered", "loader", "steps", "batch",
+                 "unsure")
 
     def __init__(
         self,
@@ -64,7 +65,9 @@ class Flow:
         loader: Value | None = None,
         steps: tuple[Site, ...] = (),
         batch: Value | None = None,
+        unsure: frozenset[Event] = frozenset(),
     ) -> None:
+        self.unsure = unsure  # those of ``forwards`` that went through code which may have cut the graph
         self.forwards = forwards
         self.detached = detached
         self.layers = layers
@@ -76,7 +79,7 @@ class Flow:
 
     def changed(self, **new: Any) -> Flow:
         copy = Flow(self.forwards, self.detached, self.layers, self.created, self.lowered, self.loader, self.steps,
-                    self.batch)
+                    self.batch, self.unsure)
         for name, value in new.items():
             setattr(copy, name, value)
         return copy
@@ -92,21 +95,24 @@ NO_FLOW = Flow()
 
 def merge_flows(flows: Iterable[Flow]) -> Flow:
     """The flow of a value computed from several: graphs add up, identities are lost."""
+    flows = [flow for flow in flows if flow is not NO_FLOW]
+    if not flows:
+        return NO_FLOW
     forwards: frozenset[Event] = frozenset()
     detached: frozenset[Event] = frozenset()
+    unsure: frozenset[Event] = frozenset()
     lowered = loader = None
     steps: tuple[Site, ...] = ()
     for flow in flows:
-        if flow is NO_FLOW:
-            continue
         forwards |= flow.forwards
         detached |= flow.detached
+        unsure |= flow.unsure
         if flow.lowered is not None:
             lowered, steps = flow.lowered, flow.steps
         loader = loader or flow.loader
     if not forwards and not detached and lowered is None and loader is None:
         return NO_FLOW
-    return Flow(forwards, detached, (), None, lowered, loader, steps)
+    return Flow(forwards, detached, (), None, lowered, loader, steps, unsure=unsure)
 
 
 class Clock:
@@ -626,27 +632,34 @@ def same(a: Value, b: Value) -> bool:
     """Whether two values need not be kept apart."""
     if a is b:
         return True
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, Const) and isinstance(b, Const):
-        return type(a.value) is type(b.value) and bool(a.value == b.value)
-    if isinstance(a, Symbol) and isinstance(b, Symbol):
-        return a.name == b.name
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a.flow is b.flow and a.device == b.device and a.dtype == b.dtype and a.parameter is b.parameter
-    if isinstance(a, Device) and isinstance(b, Device):
-        return a.where == b.where
-    if isinstance(a, Function) and isinstance(b, Function):
-        return a.node is b.node and a.receiver is b.receiver and a.grad == b.grad
-    return isinstance(a, Number | Text)
+    cls = a.__class__
+    alike = _ALIKE.get(cls)
+    return alike is not None and cls is b.__class__ and alike(a, b)
+
+
+_ALIKE: dict[type, Callable[[Any, Any], bool]] = {
+    Const: lambda a, b: a.value.__class__ is b.value.__class__ and bool(a.value == b.value),
+    Symbol: lambda a, b: a.name == b.name,
+    Tensor: lambda a, b: (a.flow is b.flow and a.device == b.device and a.dtype == b.dtype
+                          and a.parameter is b.parameter),
+    Device: lambda a, b: a.where == b.where,
+    Function: lambda a, b: a.node is b.node and a.receiver is b.receiver and a.grad == b.grad,
+    Number: lambda a, b: True,
+    Text: lambda a, b: True,
+}
 
 
 def join(*values: Value) -> Value:
     """The value that is any one of these."""
+    if len(values) == 2 and values[0] is values[1]:
+        return values[0]
     options: list[Value] = []
     for value in values:
-        for option in value.options():
-            if not any(same(option, o) for o in options):
+        for option in value._options if value.__class__ is Union else (value,):  # type: ignore[attr-defined]
+            for known in options:
+                if same(option, known):
+                    break
+            else:
                 options.append(option)
     if len(options) == 1:
         return options[0]
@@ -656,7 +669,7 @@ def join(*values: Value) -> Value:
         if joined is not None:
             return joined
     if len(options) > _MOST_OPTIONS:
-        if all(isinstance(o, Const | Number) for o in options):
+        if all(isinstance(o, (Const, Number)) for o in options):
             return Number()
         layers = tuple(dict.fromkeys(layer for o in options for layer in o.flow.layers))
         flow = merge_flows(o.flow for o in options)
@@ -664,7 +677,7 @@ def join(*values: Value) -> Value:
         if all(isinstance(o, Tensor) for o in options):
             devices = {o.device for o in options if isinstance(o, Tensor)}
             return Tensor(flow, devices.pop() if len(devices) == 1 else None)
-        known = [o for o in options if not isinstance(o, Unknown | Const)][:_MOST_OPTIONS]
+        known = [o for o in options if not isinstance(o, (Unknown, Const))][:_MOST_OPTIONS]
         return Union((*known[: _MOST_OPTIONS - 1], Unknown("join", flow)))
     return Union(tuple(options))
 
