@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchlint.findings import Edit, Position
@@ -44,11 +44,13 @@ def test_an_edit_changes_nothing_else(data: bytes) -> None:
     assert edited.data == data + b"# more"
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 def test_any_text_survives(text: str) -> None:
     assert source_from_bytes(text.encode(), "a.py").data == text.encode()
 
 
+@settings(deadline=None)
 @given(st.text("ab\r\n\f", max_size=30))
 def test_positions_count_lines_as_python_does(text: str) -> None:
     source = Source("a.py", text)
@@ -130,6 +132,7 @@ def test_edits_that_overlap_are_refused(spans: list[tuple[int, int]]) -> None:
         Source("a.py", "abcdef").edited([Edit(wide.span(*span), "") for span in spans])
 
 
+@settings(deadline=None)
 @given(st.text("ab\n", max_size=20), st.data())
 def test_edits_keep_what_lies_outside(text: str, data: st.DataObject) -> None:
     source = Source("a.py", text)

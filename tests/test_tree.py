@@ -10,7 +10,7 @@ from pathlib import Path
 
 import libcst
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from libcst.metadata import MetadataWrapper, PositionProvider
 
@@ -47,6 +47,7 @@ LINES = ["x = f(a, b)", "@d\ndef g(p: int = 1): return p", "if a: pass\nelif b: 
          "class A(B):\n\tx = 1  # one\n\n\t# end", "y = (1 +\n  2)", "'''a\n b'''", "async def h():\n  await z;", "   "]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(LINES), max_size=6), st.sampled_from(["\n", "\r\n", "\r"]), st.booleans())
 def test_positions_of_any_layout(lines: list[str], newline: str, ends: bool) -> None:
     text = newline.join(line.replace("\n", newline) for line in lines) + (newline if ends else "")
