@@ -292,8 +292,11 @@ class TestMemory:
         assert sys.getrecursionlimit() == before
 
     def test_what_is_raised_comes_back(self) -> None:
+        def fail() -> None:
+            raise KeyError("x")
+
         with pytest.raises(KeyError):
-            memory.with_deep_stack(lambda: {}["x"])
+            memory.with_deep_stack(fail)
 
     def test_collection_is_paused_and_restored(self) -> None:
         import gc

@@ -25,7 +25,7 @@ RIGHT = "import torch\n\nx = torch.zeros(2)\n"
 
 def hooks() -> list[dict[str, Any]]:
     """The hooks that this repository offers."""
-    import yaml  # pre-commit needs it as well
+    import yaml  # type: ignore[import-untyped]  # pre-commit needs it as well
 
     read: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     return read

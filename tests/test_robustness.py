@@ -75,7 +75,7 @@ def check(folder: Path, *paths: str) -> tuple[int, dict[str, set[str]], dict[str
     found: dict[str, set[str]] = {}
     for finding in json.loads(out):
         found.setdefault(finding["path"].removesuffix(".py"), set()).add(finding["rule"])
-    failed = {}
+    failed: dict[str, str] = {}
     for line in err.decode().splitlines():
         place, kind, *_ = line.removeprefix("torchlint: ").split(": ")
         failed.setdefault(place.partition(".py")[0], kind)

@@ -149,9 +149,7 @@ class Checker:
         # What lies in another file is reported when that file is checked.
         return [finding for finding in dict.fromkeys(findings) if finding.path == source.path], diagnostics
 
-    def _model(
-        self, source: Source, task: Task, rules: Sequence[Rule], project: Project | None
-    ) -> Model | Diagnostic:
+    def _model(self, source: Source, task: Task, rules: Sequence[Rule], project: Project | None) -> Model | Diagnostic:
         """The model of a source, or why there is none: the one place that calls into the interpreter."""
         from torchlint.syntax.tree import ParserLimit
 
