@@ -265,15 +265,17 @@ def set_item(machine: Interpreter, value: v.Value, index: v.Value, new: v.Value,
         else:
             machine.write(value, "rest", new if value.rest is None else v.join(value.rest, new))
             machine.write(value, "open", True)
-    elif isinstance(value, v.Tensor | v.Array):
+    elif isinstance(value, (v.Tensor, v.Array)):
         machine.consume(new, node)
+        if new.flow.lowered is not None and value.flow.lowered is None:
+            value.flow = v.merge_flows([value.flow, v.Flow(lowered=new.flow.lowered)])
         if isinstance(value, v.Tensor):
             if new.flow.forwards:  # the tensor's graph now holds that of the new item
                 value.flow = value.flow.changed(forwards=value.flow.forwards | new.flow.forwards)
             machine.emit("item_assignment", node, value, new)
         else:
             _mutated(value)
-    elif isinstance(value, v.Unknown | v.External):
+    elif isinstance(value, (v.Unknown, v.External)):
         key = f"[{index.value!r}]" if isinstance(index, v.Const) else "[]"
         machine.write(value.attributes, key, new)
 

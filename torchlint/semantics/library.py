@@ -56,7 +56,7 @@ def call_symbol(machine: Interpreter, name: str, arguments: v.Arguments, node: c
     if "reduction" in known.flags and arguments.positional and isinstance(arguments.positional[0], v.Array):
         array = arguments.positional[0]
         return arrays.reduced(name.rpartition(".")[2], array, arguments.get("axis", known.position("axis")), arguments,
-                              machine.site(node), v.merge_flows(a.flow for a in arguments.all()))
+                              machine.site(node), settled(array.flow) if needs_host(name) else array.flow)
     if kind == "unknown" and "like_input" in known.flags:
         kind = "tensor" if "tensor" in kinds else "ndarray" if "ndarray" in kinds else kind
     if kind == "unknown" and known.category == "class":

@@ -33,6 +33,7 @@ _DTYPE_METHODS = {"float": "float32", "double": "float64", "half": "float16", "l
                   "short": "int16", "byte": "uint8", "bool": "bool", "bfloat16": "bfloat16", "char": "int8"}
 _VIEWS = frozenset({"contiguous", "squeeze", "unsqueeze", "view", "reshape", "flatten", "transpose", "permute"})
 _INTEGRAL_METHODS = frozenset({"long", "int", "short", "byte", "bool", "char"})  # their results have no gradient
+_OF_DICTS = frozenset({"items", "values", "get", "pop"})
 _NEEDS_HOST = {"item", "tolist", "numpy", "cpu"}
 
 
@@ -354,9 +355,11 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
         escape(machine, value, name, node)
     if "backward" in name:
         backward(machine, node, arguments)
-    flow = v.merge_flows(o.flow for o in operands)
-    event = machine.emit("method", node, receiver, arguments=arguments, name=name)
     known = knowledge.method("tensor", name)
+    flow = v.merge_flows([receiver.flow, *(settled(o.flow) for o in arguments.all())])
+    if known is None and knowledge.method("ndarray", name) is None:
+        flow = settled(flow)
+    event = machine.emit("method", node, receiver, arguments=arguments, name=name)
     device = receiver.device or next((d for d in map(device_of, arguments.all()) if d not in (None, "cpu")), None)
     came_from_batch = receiver.flow is not v.NO_FLOW or receiver.device is not None
     if known is not None and came_from_batch and receiver.kind in ("unknown", "tensor") and "returned" not in name:
@@ -370,6 +373,8 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
                     event.used.add("index")
                 made.flow = flow.without_graph()
             return made
+    if name in _OF_DICTS and receiver.flow.batch is not None:
+        flow = flow.changed(batch=receiver.flow.batch)
     result = v.Unknown(f"{receiver.name}.{name}()" if receiver.name else name, flow, device=receiver.device
                        if came_from_batch else None)
     if isinstance(receiver.base, v.Value) or receiver.kind == "module":
@@ -396,7 +401,8 @@ def _move_unknown(machine: Interpreter, receiver: v.Unknown, name: str, argument
             else receiver
     made = v.Unknown(receiver.name, _cast_flow(receiver.flow), device=where, base=receiver, generic=receiver.generic)
     made.uses = receiver.uses
-    made.attributes = v.Slots(receiver.attributes)
+    made.attributes = v.Slots({key: value for key, value in receiver.attributes.items()
+                               if not (isinstance(value, v.Unknown) and value.base is receiver)})  # these did not move
     if where == "cpu":
         event = machine.emit("to_host", node, receiver, made, arguments, how=name, old=receiver.device)
         if not _is_asynchronous(arguments):

@@ -1,0 +1,217 @@
+"""A value goes from the device to the host and back.
+
+What it does:
+Reports moves to a device of values that came down from one before (`.cpu()`, `.numpy()`), or were computed from such,
+where nothing in between needs the host: the chain `x.cpu().cuda()`, or NumPy functions and host tensors for which
+PyTorch has the same on the device. It also reports a host tensor that is moved anew in every iteration of a loop.
+
+Why is this bad:
+The way down waits until the device has done all its work, so its queue runs empty; both ways cost bandwidth, and what
+lies between runs on the CPU. PyTorch's tuning guide asks to avoid such synchronisation.
+
+Fix safety:
+Of a chain, the fix drops the part that goes down and up again. It is safe where the chain starts with the same move of
+a batch that a loader gave; it is unsafe otherwise, as the result may then share memory with the value that it was made
+from. Where something lies between, there is no fix: it has to be rewritten with PyTorch's functions.
+
+Evidence:
+No measurement yet.
+
+References:
+- [Performance Tuning Guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html), "Avoid unnecessary
+  CPU-GPU synchronization"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from torchlint.findings import Applicability, Edit, Finding, Fix
+from torchlint.rules.rule import Rule
+from torchlint.semantics.statements import assigned_names
+
+if TYPE_CHECKING:
+    from torchlint.semantics.model import Model
+    from torchlint.semantics.recording import Event
+
+rule = Rule("TL104", since="0.1", triggers=(b".to(", b".cuda(", b"torch.cuda", b".xpu(", b"device="))
+
+rule.bad(
+    """
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(model, dataset, device):
+        for x, y in DataLoader(dataset):
+            x = x.to(device).cpu().to(device)
+            #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+            model(x).sum().backward()
+    """,
+    fixed="""
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(model, dataset, device):
+        for x, y in DataLoader(dataset):
+            x = x.to(device)
+            model(x).sum().backward()
+    """,
+    applicability=Applicability.SAFE,
+)
+rule.bad(
+    """
+    import numpy as np
+    import torch
+
+    def flipped(output):
+        mirrored = np.flip(output.cpu().numpy(), 3)
+        return torch.from_numpy(mirrored.copy()).cuda()
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+)
+rule.bad(
+    """
+    import torch
+
+    def f(x, table):
+        weights = torch.tensor(table)
+        for _ in range(3):
+            x = x @ weights.cuda()
+            #       ^^^^^^^^^^^^^^
+        return x.cpu().cuda()
+        #      ^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import torch
+
+    def f(x, table):
+        weights = torch.tensor(table)
+        for _ in range(3):
+            x = x @ weights.cuda()
+        return x.cuda()
+    """,
+    show=False,
+    applicability=Applicability.UNSAFE,
+)
+rule.ok(
+    """
+    import cv2
+    import torch
+
+    def resized(image):
+        small = cv2.resize(image.cpu().numpy(), (32, 32))
+        return torch.from_numpy(small).cuda()
+    """,
+    why="the library in between works on the host",
+)
+rule.ok(
+    """
+    import torch
+
+    def evaluate(model, loader):
+        outputs = []
+        for x in loader:
+            outputs.append(model(x.cuda()).cpu())
+        return torch.cat(outputs).cuda()
+    """,
+    why="the host holds what the device has no room for until the loop is over",
+)
+rule.ok(
+    """
+    import torch
+
+    def report(loss, device):
+        print(loss.cpu())
+        return torch.tensor(loss.item() / 2).to(device), loss.to(device)
+    """,
+    why="a number is wanted in Python; and what is printed does not go back",
+    show=False,
+)
+
+
+@rule.question
+def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
+    for site, events in model.by_site("to_device"):
+        if not isinstance(site.node, cst.Call):
+            continue
+        if all(_comes_back(event) for event in events):
+            yield rule.at(
+                site,
+                "The value came from the device to the host, and goes back.",
+                help="keep it on the device, and do there what is done in between.",
+                fix=_fix(model, site.node, events),
+            )
+        elif all(_moves_again(event, site.node) for event in events):
+            yield rule.at(
+                site,
+                "Every iteration copies the same host tensor to the device.",
+                help="move it once, before the loop.",
+            )
+
+
+def _comes_back(event: Event) -> bool:
+    """Whether the value was lowered in the same run of the same function (or in one that this calls) and loops."""
+    lowered = event.subject.flow.lowered if event.subject is not None else None
+    if lowered is None or lowered.data.get("old") == "cpu":
+        return False
+    calls = event.context.calls()
+    if calls and calls[0].node.key not in {c.node.key for c in lowered.context.calls()}:
+        return False
+    return {c.node.key for c in lowered.context.loops()} <= {c.node.key for c in event.context.loops()} or (
+        lowered.context.depth > event.context.depth and _is_followed(event, lowered))
+
+
+def _is_followed(event: Event, lowered: Event) -> bool:
+    """Whether the loops that only the way down is in belong to functions that this one calls."""
+    inner = [c for c in lowered.context if c.kind in ("loop", "call")]
+    mine = {c.node.key for c in event.context if c.kind in ("loop", "call")}
+    outermost = next((c for c in reversed(inner) if c.node.key not in mine), None)
+    return outermost is not None and outermost.kind == "call"
+
+
+def _moves_again(event: Event, node: cst.Call) -> bool:
+    """Whether a loop around moves a host tensor that it does not bind."""
+    value = event.subject
+    if value is None or value.kind != "tensor" or getattr(value, "device", None) != "cpu":
+        return False
+    if value.flow.created is not None or value.flow.loader is not None or event.data["how"] == "device=":
+        return False
+    receiver = node.func.value if isinstance(node.func, cst.Attribute) else None
+    inner = next((c for c in event.context if c.kind in ("loop", "call")), None)
+    if inner is None or inner.kind != "loop" or not isinstance(receiver, cst.Name):
+        return False
+    loop = inner.node.node
+    return isinstance(loop, cst.For | cst.While) and receiver.value not in assigned_names(loop.body) and (
+        not isinstance(loop, cst.For) or receiver.value not in _names(loop.target))
+
+
+def _names(target: cst.CSTNode) -> set[str]:
+    if isinstance(target, cst.Name):
+        return {target.value}
+    return {name for child in target.children for name in _names(child)}
+
+
+def _fix(model: Model, up: cst.Call, events: list[Event]) -> Fix | None:
+    """Drop the way down of ``x.cpu().to(device)``, and the way up too where ``x`` ends in the same one."""
+    down = up.func.value if isinstance(up.func, cst.Attribute) else None
+    lowered = [event.subject.flow.lowered for event in events if event.subject is not None]
+    if not isinstance(down, cst.Call) or not isinstance(down.func, cst.Attribute):
+        return None
+    if down.func.attr.value not in ("cpu", "to") or any(e is None or e.site.node is not down for e in lowered):
+        return None
+    tree = model.tree
+    before = down.func.value
+    begin, finish = tree.offsets_with_parens(before)[1], tree.offsets_with_parens(down)[1]
+    is_safe = False
+    if isinstance(before, cst.Call) and isinstance(before.func, cst.Attribute):
+        tail = tree.source.text[tree.offsets_with_parens(before.func.value)[1]:tree.offsets(before)[1]]
+        if tail == tree.source.text[finish:tree.offsets(up)[1]]:
+            finish = tree.offsets(up)[1]
+            is_safe = all(e is not None and e.subject is not None and e.subject.flow.loader is not None for e in lowered)
+    if down.lpar or "#" in tree.source.text[begin:finish] or not tree.source.is_editable(begin, finish):
+        return None
+    edit = Edit(tree.source.span(begin, finish), "")
+    return Fix("Drop the round trip", Applicability.SAFE if is_safe else Applicability.UNSAFE, (edit,))
