@@ -32,12 +32,24 @@ few = settings(max_examples=25, deadline=None, suppress_health_check=list(Health
 
 LINES = st.sampled_from(
     [
-        "bad()", "x = bad + risky", "call(\n    bad,\n    plain,\n)", "good()", "'''\nbad\n'''",
-        "y = (plain, 'é', bad)", "if bad:\n    plain()", "risky  # noqa", "bad  # torchlint: ignore[first-rule]", "good  # torchlint: ignore",
-        "plain  # noqa: TL903, E501", "# torchlint: ignore[nothing]", "x = bad + \\\n    1", "def f(): bad",
-        "good()  # torchlint: ignore[first-rule, third-rule] for now", "",
+        "",
+        "bad()",
+        "x = bad + risky",
+        "call(\n    bad,\n    plain,\n)",
+        "good()",
+        "'''\nbad\n'''",
+        "y = (plain, 'é', bad)",
+        "if bad:\n    plain()",
+        "x = bad + \\\n    1",
+        "def f(): bad",
+        "risky  # noqa",
+        "bad  # torchlint: ignore[first-rule]",
+        "good  # torchlint: ignore",
+        "plain  # noqa: TL903, E501",
+        "# torchlint: ignore[nothing]",
+        "good()  # torchlint: ignore[first-rule, third-rule] for now",
     ]
-)  # fmt: skip
+)
 
 BREAKS = st.sampled_from(["\n", "\r\n"])
 
