@@ -193,7 +193,7 @@ MODULE_METHODS: dict[str, frozenset[str]] = {
 
 
 def _device(value: v.Value) -> str | None:
-    where = value.state.get("device") if isinstance(value, v.Instance | v.External) else None
+    where = value.state.get("device") if isinstance(value, (v.Instance, v.External)) else None
     return where if isinstance(where, str) else None
 
 
@@ -385,14 +385,14 @@ def _loop_of(machine: Interpreter) -> Any:
 
 def freeze(machine: Interpreter, module: v.Value, frozen: bool) -> None:
     """Note that a module's parameters want no gradient (or do again)."""
-    if isinstance(module, v.Instance | v.External):
+    if isinstance(module, (v.Instance, v.External)):
         machine.write(module.state, "frozen", frozen)
     elif isinstance(module, v.Unknown):
         machine.write(module.attributes, "%frozen", v.Const(frozen))
 
 
 def is_frozen(module: v.Value) -> bool:
-    if isinstance(module, v.Instance | v.External):
+    if isinstance(module, (v.Instance, v.External)):
         if module.state.get("frozen") is True:
             return True
         parts = [a for a in module.attributes.values() if is_module(a)] if isinstance(module, v.Instance) else []

@@ -56,7 +56,7 @@ _TRUE, _FALSE = v.Const(True), v.Const(False)
 
 def force(machine: Interpreter, value: v.Value) -> v.Value:
     """A name imported from the project, looked up."""
-    return value.forced(machine) if isinstance(value, Lazy | Deferred) else value
+    return value.forced(machine) if isinstance(value, (Lazy, Deferred)) else value
 
 
 def attribute_(machine: Interpreter, node: cst.Attribute) -> v.Value:
@@ -124,7 +124,7 @@ def integer(machine: Interpreter, node: cst.Integer) -> v.Value:
 
 
 def float_(machine: Interpreter, node: cst.Float) -> v.Value:
-    return v.Const(node.evaluated_value)
+    return v.Const(float(node.value.replace("_", "")))
 
 
 def string(machine: Interpreter, node: cst.SimpleString | cst.ConcatenatedString) -> v.Value:
@@ -217,7 +217,7 @@ def operate(machine: Interpreter, node: cst.CSTNode, op: Any, left: v.Value, rig
     """An arithmetic operation."""
     if isinstance(left, v.Const) and isinstance(right, v.Const):
         return _folded(op, left.value, right.value)
-    if isinstance(left, v.Sequence) and isinstance(right, v.Sequence) and isinstance(op, cst.Add | cst.AddAssign):
+    if isinstance(left, v.Sequence) and isinstance(right, v.Sequence) and isinstance(op, (cst.Add, cst.AddAssign)):
         rest = right.rest if left.rest is None else left.rest
         return v.Sequence([*left.items, *right.items], left.type, rest=rest, flow=v.merge_flows([left.flow, right.flow]))
     if isinstance(left, v.Sequence) and isinstance(op, cst.Multiply):
@@ -233,11 +233,11 @@ def operate(machine: Interpreter, node: cst.CSTNode, op: Any, left: v.Value, rig
     flow = v.merge_flows([left.flow, right.flow])
     pair = [left, right]
     if any(_has_tensor(x) for x in pair):
-        made = tensor_from(machine, [x for x in pair if not isinstance(x, v.Const | v.Number)], flow)
+        made = tensor_from(machine, [x for x in pair if not isinstance(x, (v.Const, v.Number))], flow)
         carry(made, pair, "arithmetic")
         return made
     arrays = [x for x in pair if isinstance(x, v.Array)]
-    if arrays and all(isinstance(x, v.Array | v.Number | v.Const) or _may_be_number(x) for x in pair):
+    if arrays and all(isinstance(x, (v.Array, v.Number, v.Const)) or _may_be_number(x) for x in pair):
         dtypes = {a.dtype for a in arrays}
         array = v.Array(flow, dtypes.pop() if len(dtypes) == 1 else None, fresh=True, site=machine.site(node))
         carry(array, pair, "arithmetic")
@@ -245,7 +245,7 @@ def operate(machine: Interpreter, node: cst.CSTNode, op: Any, left: v.Value, rig
     counter = counted(op, left, right, flow)
     if counter is not None:
         return counter
-    if all(isinstance(x, v.Number | v.Const) for x in pair):
+    if all(isinstance(x, (v.Number, v.Const)) for x in pair):
         return v.Number(flow)
     device = next((x.device for x in pair if isinstance(x, v.Unknown) and x.device is not None), None)
     return v.Unknown("", flow, device=device)
@@ -271,7 +271,7 @@ def _formatted_operand(machine: Interpreter, node: cst.CSTNode, value: v.Value) 
 
 def _folded(op: Any, left: Any, right: Any) -> v.Value:
     fold = _FOLD.get(op.__class__)
-    simple = isinstance(left, int | float) and isinstance(right, int | float) or (
+    simple = isinstance(left, (int, float)) and isinstance(right, (int, float)) or (
         isinstance(left, str) and isinstance(right, str) and op.__class__ is cst.Add)
     if fold is None or not simple:
         return v.Text() if isinstance(left, str) else v.Number()
@@ -310,7 +310,7 @@ def unary(machine: Interpreter, node: cst.UnaryOperation) -> v.Value:
         if known is None:
             return boolean_of(opposite(rhythm_of(value)), "not")
         return v.Const(not known)
-    if isinstance(value, v.Const) and isinstance(node.operator, cst.Minus) and isinstance(value.value, int | float):
+    if isinstance(value, v.Const) and isinstance(node.operator, cst.Minus) and isinstance(value.value, (int, float)):
         return v.Const(-value.value)
     machine.consume(value, node)
     if isinstance(value, v.Tensor):
@@ -333,7 +333,7 @@ def comparison(machine: Interpreter, node: cst.Comparison) -> v.Value:
             if known is not None:
                 return v.Const(known)
             if isinstance(left, v.Tensor) or isinstance(right, v.Tensor):
-                if not isinstance(part.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn):
+                if not isinstance(part.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)):
                     machine.consume(left, node)
                     machine.consume(right, node)
                     made = tensor_from(machine, [left, right], v.merge_flows([left.flow, right.flow]).without_graph(),
@@ -345,7 +345,7 @@ def comparison(machine: Interpreter, node: cst.Comparison) -> v.Value:
                 return v.Array(v.merge_flows([left.flow, right.flow]), "bool", fresh=True)
             if left.flow is not v.NO_FLOW or right.flow is not v.NO_FLOW:
                 device = next((x.device for x in (left, right) if isinstance(x, v.Unknown) and x.device), None)
-                if not isinstance(part.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn):
+                if not isinstance(part.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)):
                     machine.consume(left, node)
                     machine.consume(right, node)
                     return v.Unknown("comparison", v.merge_flows([left.flow, right.flow]).without_graph(),
@@ -356,7 +356,7 @@ def comparison(machine: Interpreter, node: cst.Comparison) -> v.Value:
 
 
 def _compare(op: Any, left: v.Value, right: v.Value) -> bool | None:
-    if isinstance(op, cst.Is | cst.IsNot) and isinstance(right, v.Const) and right.value is None:
+    if isinstance(op, (cst.Is, cst.IsNot)) and isinstance(right, v.Const) and right.value is None:
         answer = _is_none(left)
         return answer if answer is None or isinstance(op, cst.Is) else not answer
     if isinstance(left, v.Symbol) and isinstance(right, v.Symbol) and op.__class__ in _EQUALITY:
@@ -368,7 +368,7 @@ def _compare(op: Any, left: v.Value, right: v.Value) -> bool | None:
             return bool(compare(left.value, right.value)) if compare is not None else None
         except TypeError:
             return None
-    if isinstance(op, cst.In | cst.NotIn) and isinstance(left, v.Const):
+    if isinstance(op, (cst.In, cst.NotIn)) and isinstance(left, v.Const):
         keys: list[Any] | None = None
         if isinstance(right, v.Sequence) and right.exact and all(isinstance(i, v.Const) for i in right.items):
             keys = [i.value for i in right.items if isinstance(i, v.Const)]
@@ -424,8 +424,14 @@ def truth(value: v.Value) -> bool | None:
     return None
 
 
+_NARROWING = frozenset({cst.UnaryOperation, cst.BooleanOperation, cst.Name, cst.Comparison, cst.Call, cst.Attribute,
+                        cst.NamedExpr})
+
+
 def narrow(machine: Interpreter, test: cst.BaseExpression, outcome: bool) -> None:
     """Make names hold only what lets the test come out so."""
+    if test.__class__ not in _NARROWING:
+        return
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         narrow(machine, test.expression, not outcome)
     elif isinstance(test, cst.BooleanOperation):
@@ -438,7 +444,7 @@ def narrow(machine: Interpreter, test: cst.BaseExpression, outcome: bool) -> Non
         _narrow_to(machine, test.left.args[0].value, test.comparisons[0].comparator)  # type: ignore[attr-defined]
     elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
         part = test.comparisons[0]
-        if isinstance(part.operator, cst.Is | cst.IsNot) and isinstance(part.comparator, cst.Name) \
+        if isinstance(part.operator, (cst.Is, cst.IsNot)) and isinstance(part.comparator, cst.Name) \
                 and part.comparator.value == "None":
             wanted = outcome is isinstance(part.operator, cst.Is)
             _keep(machine, test.left, lambda o: _is_none(o) is not (not wanted))
@@ -452,7 +458,7 @@ def _asks_type(test: cst.Comparison) -> bool:
     """``type(x) is cls`` or ``type(x) == cls``."""
     left = test.left
     return isinstance(left, cst.Call) and isinstance(left.func, cst.Name) and left.func.value == "type" \
-        and len(left.args) == 1 and isinstance(test.comparisons[0].operator, cst.Is | cst.Equal)
+        and len(left.args) == 1 and isinstance(test.comparisons[0].operator, (cst.Is, cst.Equal))
 
 
 def _keep(machine: Interpreter, node: cst.Name, wanted: Callable[[v.Value], bool]) -> None:

@@ -35,22 +35,22 @@ def is_steady(test: cst.CSTNode, changing: dict[str, cst.CSTNode | None]) -> boo
         return dotted(test.func) in _STEADY_CALLS and all(_is_fixed(a.value, changing) for a in test.args)
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         part = test.comparisons[0]
-        if not isinstance(part.operator, cst.Is | cst.IsNot | cst.Equal | cst.NotEqual | cst.In | cst.NotIn):
+        if not isinstance(part.operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual, cst.In, cst.NotIn)):
             return False
         return _is_fixed(test.left, changing) and _is_fixed(part.comparator, changing) and not any(
-            isinstance(side, cst.Integer | cst.Float) for side in (test.left, part.comparator))
+            isinstance(side, (cst.Integer, cst.Float)) for side in (test.left, part.comparator))
     return _is_fixed(test, changing)
 
 
 def _is_fixed(node: cst.CSTNode, changing: dict[str, cst.CSTNode | None]) -> bool:
-    if isinstance(node, cst.Name | cst.Attribute):
+    if isinstance(node, (cst.Name, cst.Attribute)):
         name = dotted(node)
         return bool(name) and not any(name == c or name.startswith(c + ".") for c in changing)
     if isinstance(node, cst.Subscript):
         return _is_fixed(node.value, changing)
-    if isinstance(node, cst.List | cst.Tuple | cst.Set):
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
         return all(_is_fixed(e.value, changing) for e in node.elements)
-    return isinstance(node, cst.SimpleString | cst.Integer | cst.Float)
+    return isinstance(node, (cst.SimpleString, cst.Integer, cst.Float))
 
 
 def _is_true_at_first(test: cst.CSTNode, changing: dict[str, cst.CSTNode | None]) -> bool | None:
@@ -103,11 +103,11 @@ def _collect(loop: cst.CSTNode, names: dict[str, cst.CSTNode | None]) -> None:
         elif isinstance(node, cst.Assign):
             for target in node.targets:
                 names.update(dict.fromkeys(_targets(target.target)))
-        elif isinstance(node, cst.AugAssign | cst.AnnAssign | cst.NamedExpr):
+        elif isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.NamedExpr)):
             names.update(dict.fromkeys(_targets(node.target)))
 
 
 def _targets(target: cst.CSTNode) -> list[str]:
-    if isinstance(target, cst.Tuple | cst.List):
+    if isinstance(target, (cst.Tuple, cst.List)):
         return [name for element in target.elements for name in _targets(element.value)]
-    return [dotted(target)] if isinstance(target, cst.Name | cst.Attribute) and dotted(target) else []
+    return [dotted(target)] if isinstance(target, (cst.Name, cst.Attribute)) and dotted(target) else []

@@ -72,6 +72,8 @@ class Interpreter:
         self.loop_stash: list[list[tuple[dict[str, v.Value], list[Change]]]] = []
         self.steps = 0
         self.budget = ENTRY_BUDGET
+        self.foreign_steps = 0  # statements run in functions of other files than the source
+        self.foreign_budget = 0
         self.depth = 0
         self.forwarding = 0  # module forwards we are inside of
         self.building = 0  # module constructors we are inside of
@@ -374,7 +376,10 @@ class Interpreter:
         try:
             with self.within(context, call.body):
                 self.frame = frame
+                steps, elsewhere = self.steps, self.foreign_steps
                 result = call.result = self._run_body(function, frame)
+                if function.module.path != self.project.source:
+                    self.foreign_steps = elsewhere + self.steps - steps
                 if before is not None and not entry:
                     self.habits.note(self, function, habit, before, result)
                 return result
@@ -388,6 +393,8 @@ class Interpreter:
         """Whether a function of another file can neither show a rule anything nor make what one asks for."""
         if function.module.path == self.project.source or isinstance(function.node, cst.Lambda):
             return False
+        if self.foreign_steps > self.foreign_budget:
+            return True
         names = names_in(function.node)
         assert self.triggers is not None
         return VALUE_NAMES.isdisjoint(names) and self.triggers.isdisjoint(names)
@@ -453,7 +460,7 @@ class Interpreter:
                 self.habits.see_consumer(value.flow.layers, consumer)
             for producer in value.flow.layers:
                 producer.consumers.append(consumer)
-        if isinstance(value, v.Sequence | v.Union | v.Mapping) and value not in inside and len(inside) < _NESTING:
+        if isinstance(value, (v.Sequence, v.Union, v.Mapping)) and value not in inside and len(inside) < _NESTING:
             inside = (*inside, value)
             for item in _parts(value):
                 self.consume(item, node, how, layer, inside)
@@ -469,7 +476,7 @@ def widened(value: v.Const) -> v.Value:
     """A constant that a loop changes: of the same kind, of unknown value."""
     if isinstance(value.value, bool) or value.value is None:
         return v.Union((value, v.Unknown("changed in the loop")))
-    if isinstance(value.value, int | float | complex):
+    if isinstance(value.value, (int, float, complex)):
         return v.Counter()
     if isinstance(value.value, str):
         return v.Text()
@@ -513,7 +520,7 @@ def _joined(news: list[Any], target: Any) -> Any:
         return v.join(*present)
     if isinstance(first, dict):
         return v.Slots((key, item) for new in present for key, item in new.items())
-    if isinstance(target, v.Mapping | v.Sequence):  # `open`, and `rest` that one arm lacks
+    if isinstance(target, (v.Mapping, v.Sequence)):  # `open`, and `rest` that one arm lacks
         return True if isinstance(first, bool) else next((new for new in present if new is not None), None)
     return first if all(new == first for new in present) else None
 

@@ -114,7 +114,7 @@ def _found(test: cst.Comparison) -> bool:
         and isinstance(test.left.func, cst.Attribute)
         and test.left.func.attr.value == "find"
         and len(test.left.args) == 1
-        and isinstance(target.operator, cst.NotEqual | cst.GreaterThanEqual | cst.GreaterThan)
+        and isinstance(target.operator, (cst.NotEqual, cst.GreaterThanEqual, cst.GreaterThan))
     )
 
 
@@ -122,11 +122,11 @@ def _asks_first(use: v.BiasUse) -> bool:
     """Whether the use is itself a test for None, or stands behind one."""
     tree = use.site.tree
     node, parent = use.site.node, tree.parent(use.site.node)
-    if isinstance(parent, cst.Comparison) and isinstance(parent.comparisons[0].operator, cst.Is | cst.IsNot):
+    if isinstance(parent, cst.Comparison) and isinstance(parent.comparisons[0].operator, (cst.Is, cst.IsNot)):
         return True
-    if isinstance(parent, cst.If | cst.IfExp) and parent.test is node:
+    if isinstance(parent, (cst.If, cst.IfExp)) and parent.test is node:
         return True
-    if isinstance(parent, cst.BooleanOperation | cst.UnaryOperation):
+    if isinstance(parent, (cst.BooleanOperation, cst.UnaryOperation)):
         return True
     return any(c.kind == "guard" and c.data is not None and "bias" in _asked_of(c.data) for c in use.context)
 

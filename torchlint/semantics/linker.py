@@ -101,7 +101,7 @@ class Linker:
             found = self.submodule(module, name)
         if found is None:
             return v.Unknown(name)
-        return found.forced(machine) if isinstance(found, Lazy | Deferred) else found
+        return found.forced(machine) if isinstance(found, (Lazy, Deferred)) else found
 
     def starred(self, machine: Interpreter, model: ModuleModel, name: str) -> v.Value | None:
         """A name that a module has by ``from other import *``: only files that mention it are looked into."""
@@ -188,7 +188,7 @@ def _self_assignments(function: v.Function, found: dict[str, list[tuple[v.Functi
                 waiting.extend(_NESTED[cls](node))
             continue
         for target in targets:
-            parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple | cst.List) else [target]
+            parts = [e.value for e in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else [target]
             for part in parts:
                 if isinstance(part, cst.Attribute) and isinstance(part.value, cst.Name) \
                         and part.value.value == receiver:

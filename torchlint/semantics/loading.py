@@ -73,7 +73,7 @@ def nature(machine: Interpreter, dataset: v.Value | None) -> str | None:
     if isinstance(dataset, v.Union):
         natures = {nature(machine, option) for option in dataset.options() if not _is_none(option)}
         return natures.pop() if len(natures) == 1 else None
-    if isinstance(dataset, v.Sequence | v.Tensor | v.Array | v.Mapping):
+    if isinstance(dataset, (v.Sequence, v.Tensor, v.Array, v.Mapping)):
         return "memory"
     if isinstance(dataset, v.Unknown) and dataset.name.endswith(_OF_ARRAYS):
         return "memory"

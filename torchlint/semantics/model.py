@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
 
 TorchVersion = tuple[int, ...]
+_FOREIGN_BUDGET = 800  # statements of other files that one source may run ...
+_FOREIGN_PER_LINE = 2  # ... and more for a longer source
 _STALE = 3
 _LEAST_BUDGET = 2_500  # statements that all entries of one source may run together ...
 _BUDGET_PER_LINE = 1  # ... and more for a longer source
@@ -122,6 +124,7 @@ def build_model(project: Project, source: Source, path: Path, target_torch: Torc
     linker = Linker(project, path, project.shared)
     machine = project.last_machine = new_machine(linker)
     machine.triggers = triggers
+    machine.foreign_budget = _FOREIGN_BUDGET + _FOREIGN_PER_LINE * source.text.count("\n")
     module = linker.run(machine, path, tree)
     model = Model(tree, machine, module, target_torch)
     if module.body is not None:
@@ -311,7 +314,7 @@ class Entries:
                 continue
             method = value.cls.find("__iter__")
             if isinstance(method, v.Function) and id(method.node) not in machine.reached and any(
-                    is_loader(a) for a in value.attributes.values()):
+                    is_loader(option) for a in value.attributes.values() for option in a.options()):
                 self._entry("iterated", value.site.node, functools.partial(iterate, machine, value))
 
     def _is_ours(self, module: v.Value) -> bool:

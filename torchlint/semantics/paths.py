@@ -87,7 +87,7 @@ def _going_on(item: Item) -> Iterator[Event]:
         for arm in item.arms:
             if arm.ends not in _LEAVES:
                 yield from _of_block(arm)
-    elif isinstance(item, Loop | Call):
+    elif isinstance(item, (Loop, Call)):
         yield from _of_block(item.body)
 
 
@@ -114,7 +114,7 @@ def is_certain(item: Item, block: Block) -> bool:
     while here.parent is not block:
         assert here.parent is not None
         owner = here.parent.owner
-        if owner is None or isinstance(owner, Branch | Loop):
+        if owner is None or isinstance(owner, (Branch, Loop)):
             return False
         here = owner
     return True

@@ -135,7 +135,7 @@ class Block(Item):
             elif isinstance(item, Branch):
                 for arm in item.arms:
                     yield from arm.events()
-            elif isinstance(item, Loop | Call):
+            elif isinstance(item, (Loop, Call)):
                 yield from item.body.events()
 
     def loops(self) -> Iterator[Loop]:
@@ -144,7 +144,7 @@ class Block(Item):
             if isinstance(item, Branch):
                 for arm in item.arms:
                     yield from arm.loops()
-            elif isinstance(item, Loop | Call):
+            elif isinstance(item, (Loop, Call)):
                 if isinstance(item, Loop):
                     yield item
                 yield from item.body.loops()

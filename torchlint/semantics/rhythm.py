@@ -24,8 +24,8 @@ _OPPOSITE = {"rare": "common", "common": "rare", None: None}
 def counted(op: object, left: v.Value, right: v.Value, flow: v.Flow) -> v.Value | None:
     """The result of arithmetic on counters; None where neither operand counts."""
     counters = [x for x in (left, right) if isinstance(x, v.Counter)]
-    if isinstance(op, cst.Modulo | cst.ModuloAssign):
-        simple = isinstance(left, v.Number | v.Const | v.Unknown) and not is_data(left)
+    if isinstance(op, (cst.Modulo, cst.ModuloAssign)):
+        simple = isinstance(left, (v.Number, v.Const, v.Unknown)) and not is_data(left)
         return v.Counter(flow, elapsed=True) if simple else None
     if not counters or any(is_data(x) for x in (left, right)):
         return None
@@ -44,9 +44,9 @@ def of_comparison(op: object, left: v.Value, right: v.Value) -> str | None:
     counters = [x for x in (left, right) if isinstance(x, v.Counter)]
     if not counters:
         return None
-    if isinstance(op, cst.Equal | cst.In):
+    if isinstance(op, (cst.Equal, cst.In)):
         return "rare"
-    if isinstance(op, cst.NotEqual | cst.NotIn):
+    if isinstance(op, (cst.NotEqual, cst.NotIn)):
         return "common"
     return "rare" if any(c.elapsed for c in counters) else None
 

@@ -109,7 +109,7 @@ def _driven_by(scheduler: v.Value, drives: list[Event]) -> list[v.Value]:
 
 
 def _is_set_by_hand(scheduler: v.Value) -> bool:
-    return isinstance(scheduler, v.External | v.Unknown) and "last_epoch" in scheduler.attributes
+    return isinstance(scheduler, (v.External, v.Unknown)) and "last_epoch" in scheduler.attributes
 
 
 def _is_first(step: Event, drive: Event, driven: list[v.Value]) -> bool:

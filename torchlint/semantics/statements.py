@@ -82,7 +82,7 @@ def augmented(machine: Interpreter, node: cst.AugAssign) -> None:
     value = operate(machine, node, node.operator, old, new)
     machine.emit("augmented", node, old, value, value=new) if isinstance(value, v.Tensor) else None
     if isinstance(value, v.Const):
-        value = v.Counter() if isinstance(value.value, int | float) else value
+        value = v.Counter() if isinstance(value.value, (int, float)) else value
     if isinstance(old, v.Array) and isinstance(value, v.Array):
         value.owner = old
     assign_to(machine, node.target, value)
@@ -94,7 +94,7 @@ def assign_to(machine: Interpreter, target: cst.BaseExpression, value: v.Value) 
         machine.bind(target.value, value)
     elif isinstance(target, cst.Attribute):
         set_attribute(machine, machine.evaluate(target.value), target.attr.value, value, target)
-    elif isinstance(target, cst.Tuple | cst.List):
+    elif isinstance(target, (cst.Tuple, cst.List)):
         _unpack(machine, target, value)
     elif isinstance(target, cst.Subscript):
         set_item(machine, machine.evaluate(target.value), index_of(machine, target), value, target)
@@ -209,7 +209,7 @@ def _captures(pattern: cst.CSTNode) -> list[str]:
     waiting: list[Any] = [pattern]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, cst.MatchAs | cst.MatchStar) and node.name is not None:
+        if isinstance(node, (cst.MatchAs, cst.MatchStar)) and node.name is not None:
             names.append(node.name.value)
         waiting.extend(node.children)
     return names
@@ -255,7 +255,7 @@ def _worth_telling_apart(value: v.Value) -> bool:
         return isinstance(value.value, str)
     if isinstance(value, v.Sequence):
         return value.exact and any(_worth_telling_apart(item) for item in value.items)
-    return isinstance(value, v.External | v.Instance | v.Function | v.Class | v.Symbol | v.Tensor | v.Array)
+    return isinstance(value, (v.External, v.Instance, v.Function, v.Class, v.Symbol, v.Tensor, v.Array))
 
 
 def while_(machine: Interpreter, node: cst.While) -> str | None:
@@ -299,7 +299,7 @@ def assigned_names(body: cst.BaseSuite) -> frozenset[str]:
 def _target_names(target: cst.BaseExpression, names: set[str]) -> None:
     if isinstance(target, cst.Name):
         names.add(target.value)
-    elif isinstance(target, cst.Tuple | cst.List):
+    elif isinstance(target, (cst.Tuple, cst.List)):
         for element in target.elements:
             _target_names(element.value, names)
 

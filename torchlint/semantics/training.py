@@ -63,7 +63,7 @@ class TrainingLoops:
         if over is None or is_loader(over) or over.flow.loader is not None and is_loader(over.flow.loader) \
                 and isinstance(over, v.Sequence) and over.rest is not None and not over.flow.forwards:
             return False
-        return isinstance(over, v.Sequence | v.Mapping | v.Parameters | v.Tensor) or rhythm.is_data(over) \
+        return isinstance(over, (v.Sequence, v.Mapping, v.Parameters, v.Tensor)) or rhythm.is_data(over) \
             or device_of(over) is not None
 
 
