@@ -14,13 +14,18 @@ def item(array: v.Array, index: v.Value, site: v.Site) -> v.Value:
     parts = list(index.items) if isinstance(index, v.Sequence) and index.type in ("slice", "tuple") else [index]
     if isinstance(index, v.Sequence) and index.type == "slice" and not any(map(_is_slice, parts)):
         parts = [index]  # one slice, not a tuple with a slice in it
-    if any(isinstance(p, v.Array) or isinstance(p, v.Sequence) and p.type == "list" or _is_comparison(p) for p in parts):
+    if any(_picks(p) for p in parts):
         return v.Array(array.flow, array.dtype, fresh=True, site=site)
-    if any(_is_slice(p) or isinstance(p, v.Const) and p.value in (None, ...) for p in parts):
+    if any(_is_slice(p) or (isinstance(p, v.Const) and p.value in (None, ...)) for p in parts):
         return v.Array(array.flow, array.dtype, owner=array, site=site)
     if index.kind == "string" or isinstance(index, v.Const) and isinstance(index.value, str):
         return v.Array(array.flow, fresh=False, site=site)  # of an .npz file, or a field of records
     return v.Unknown("item", array.flow)
+
+
+def _picks(value: v.Value) -> bool:
+    """Whether an index is a mask or a list or an array of places."""
+    return isinstance(value, v.Array) or (isinstance(value, v.Sequence) and value.type == "list") or _is_comparison(value)
 
 
 def _is_slice(value: v.Value) -> bool:

@@ -76,25 +76,30 @@ rule.bad(
     """
     import torch
 
-    def f(x, table):
-        weights = torch.tensor(table)
-        for _ in range(3):
-            x = x @ weights.cuda()
-            #       ^^^^^^^^^^^^^^
+    def f(x):
         return x.cpu().cuda()
         #      ^^^^^^^^^^^^^^
     """,
     fixed="""
     import torch
 
-    def f(x, table):
-        weights = torch.tensor(table)
-        for _ in range(3):
-            x = x @ weights.cuda()
+    def f(x):
         return x.cuda()
     """,
     show=False,
     applicability=Applicability.UNSAFE,
+)
+rule.bad(
+    """
+    import torch
+
+    def f(x, table):
+        weights = torch.tensor([0.1, 0.9])
+        for _ in range(3):
+            x = x @ weights.cuda()
+            #       ^^^^^^^^^^^^^^
+        return x
+    """,
 )
 rule.ok(
     """
@@ -184,8 +189,9 @@ def _moves_again(event: Event, node: cst.Call) -> bool:
     if inner is None or inner.kind != "loop" or not isinstance(receiver, cst.Name):
         return False
     loop = inner.node.node
-    return isinstance(loop, cst.For | cst.While) and receiver.value not in assigned_names(loop.body) and (
-        not isinstance(loop, cst.For) or receiver.value not in _names(loop.target))
+    if not isinstance(loop, (cst.For, cst.While)) or receiver.value in assigned_names(loop.body):
+        return False
+    return isinstance(loop, cst.While) or receiver.value not in _names(loop.target)
 
 
 def _names(target: cst.CSTNode) -> set[str]:
@@ -210,7 +216,7 @@ def _fix(model: Model, up: cst.Call, events: list[Event]) -> Fix | None:
         tail = tree.source.text[tree.offsets_with_parens(before.func.value)[1]:tree.offsets(before)[1]]
         if tail == tree.source.text[finish:tree.offsets(up)[1]]:
             finish = tree.offsets(up)[1]
-            is_safe = all(e is not None and e.subject is not None and e.subject.flow.loader is not None for e in lowered)
+            is_safe = all(e and e.subject and e.subject.flow.loader is not None for e in lowered)
     if down.lpar or "#" in tree.source.text[begin:finish] or not tree.source.is_editable(begin, finish):
         return None
     edit = Edit(tree.source.span(begin, finish), "")

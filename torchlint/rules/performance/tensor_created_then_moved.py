@@ -108,9 +108,7 @@ rule.bad(
         #                                                               ...^
         c = torch.eye(n).cuda(0)
         #   ^^^^^^^^^^^^^^^^^^^^
-        d = torch.zeros(n).type_as(x.cuda())
-        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        return a, b, c, d
+        return a, b, c
     """,
     fixed="""
     import torch
@@ -124,8 +122,7 @@ rule.bad(
             device=x.device,
         ).long().to(dtype=torch.float16, non_blocking=True)
         c = torch.eye(n, device="cuda:0")
-        d = torch.zeros(n).type_as(x.cuda())
-        return a, b, c, d
+        return a, b, c
     """,
     applicability=Applicability.SAFE,
     show=False,
@@ -169,8 +166,10 @@ rule.bad(
         if cuda:
             index = index.cuda()
             #       ^^^^^^^^^^^^
-        return mask, index, torch.zeros(2).cuda(gpu)
-        #                   ^^^^^^^^^^^^^^^^^^^^^^^^
+        rows = torch.zeros(2).type_as(values.cuda())
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        return mask, index, rows, torch.zeros(2).cuda(gpu)
+        #                         ^^^^^^^^^^^^^^^^^^^^^^^^
     """,
     show=False,
 )
@@ -277,8 +276,9 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _created(event: Event) -> Event:
-    assert event.subject is not None and event.subject.flow.created is not None
-    return event.subject.flow.created
+    created = event.subject.flow.created if event.subject is not None else None
+    assert created is not None
+    return created
 
 
 def _made_here(event: Event) -> bool:
@@ -363,7 +363,7 @@ def _target(tree: Tree, move: cst.Call, events: list[Event]) -> _Target | None:
     if argument is None or argument.star or not _is_pure(argument.value) or any(value is None for value in values):
         return None
     text = tree.text(argument.value)
-    if how == "type_as" or how == "to" and all(isinstance(value, v.Tensor) for value in values):
+    if how == "type_as" or (how == "to" and all(isinstance(value, v.Tensor) for value in values)):
         is_name = isinstance(argument.value, cst.Name | cst.Attribute)
         return _Target(f"{text}.device", f"{text}.dtype", True, argument) if is_name else None
     if how == "cuda":
@@ -422,13 +422,15 @@ def _between_statements(tree: Tree, move: cst.Call, factory: cst.Call,
     here = tree.parent(move)
     line = tree.parent(here) if here is not None else None
     block = tree.parent(line) if line is not None else None
-    body = list(block.body) if isinstance(block, cst.IndentedBlock | cst.Module) else []
+    body: list[cst.CSTNode] = list(block.body) if isinstance(block, (cst.IndentedBlock, cst.Module)) else []
     if not isinstance(here, cst.Assign) or line not in body or body.index(line) == 0 or len(here.targets) > 1:
         return [], None
     above = body[body.index(line) - 1]
     first = above.body[0] if isinstance(above, cst.SimpleStatementLine) and len(above.body) == 1 else None
     receiver = move.func.value if isinstance(move.func, cst.Attribute) else None
-    if not isinstance(first, cst.Assign) or len(first.targets) > 1 or not isinstance(receiver, cst.Name) or target.dtype:
+    if not isinstance(first, cst.Assign) or len(first.targets) > 1:
+        return [], None
+    if not isinstance(receiver, cst.Name) or target.dtype:
         return [], None
     names = [n.value if isinstance(n, cst.Name) else "" for n in (first.targets[0].target, here.targets[0].target)]
     steps = _steps(first.value, factory)

@@ -150,7 +150,7 @@ def _holds_arrays(value: v.Value | None) -> bool:
 
 def _fix(model: Model, node: cst.Call, name: str, lists: list[v.Value]) -> Fix | None:
     given = node.args[0]
-    if given.star or given.keyword is not None and given.keyword.value != "data":
+    if given.star or (given.keyword is not None and given.keyword.value != "data"):
         return None
     array = editing.reference(model.tree, "numpy.array", node)
     if array is None:

@@ -96,7 +96,7 @@ rule.bad(
     import numpy as np
     from torch import tensor
 
-    def f(n, device, grad):
+    def f(n, device):
         a = tensor(
         #   ^...
             np.zeros(n),  # filled below
@@ -104,25 +104,59 @@ rule.bad(
         )
         b = tensor(np.ones(n).reshape(-1, 1))
         #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        c = tensor(np.arange(n), requires_grad=grad)
-        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        return a, b, c
+        return a, b
     """,
     fixed="""
     import numpy as np
     import torch
     from torch import tensor
 
-    def f(n, device, grad):
+    def f(n, device):
         a = torch.as_tensor(
             np.zeros(n),  # filled below
             device=device,
         )
         b = torch.as_tensor(np.ones(n).reshape(-1, 1))
-        c = tensor(np.arange(n), requires_grad=grad)
-        return a, b, c
+        return a, b
     """,
     applicability=Applicability.SAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import numpy as np
+    import torch
+
+    def f(image, rows):
+        mask = image.strides and torch.tensor(image)
+        #                        ^^^^^^^^^^^^^^^^^^^
+        if isinstance(rows, np.ndarray):
+            rows = torch.tensor(rows)
+            #      ^^^^^^^^^^^^^^^^^^
+        return mask, rows
+    """,
+    fixed="""
+    import numpy as np
+    import torch
+
+    def f(image, rows):
+        mask = image.strides and torch.as_tensor(image)
+        if isinstance(rows, np.ndarray):
+            rows = torch.as_tensor(rows)
+        return mask, rows
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import numpy as np
+    import torch
+
+    def f(grad):
+        return torch.tensor(np.arange(4), requires_grad=grad), torch.tensor(np.frombuffer(b"ab", dtype=np.uint8))
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
     show=False,
 )
 rule.ok(
@@ -204,9 +238,10 @@ def _is_array(value: v.Value | None) -> bool:
 def _could_share(event: Event) -> bool:
     """Whether nothing in the call makes a copy necessary."""
     arguments = event.arguments
-    assert arguments is not None and event.subject is not None
+    if arguments is None or event.subject is None or arguments.double_stars:
+        return False
     device = arguments.get("device")
-    if arguments.double_stars or device is not None and str(where_of(device)).startswith("cuda"):
+    if device is not None and str(where_of(device)).startswith("cuda"):
         return False
     if arguments.get("dtype") is None:
         return True
@@ -217,7 +252,8 @@ def _could_share(event: Event) -> bool:
 
 def _converted_twice(event: Event, node: cst.Call) -> bool:
     given = node.args[0].value if node.args else None
-    if not isinstance(given, cst.Call) or not isinstance(given.func, cst.Attribute) or given.func.attr.value != "astype":
+    method = given.func if isinstance(given, cst.Call) else None
+    if not isinstance(method, cst.Attribute) or method.attr.value != "astype":
         return False
     array, made = event.subject, event.result
     return isinstance(array, v.Array) and isinstance(made, v.Tensor) and None not in (array.dtype, made.dtype) \
@@ -236,15 +272,16 @@ def _fix(model: Model, node: cst.Call, events: list[Event]) -> Fix | None:
     if named is None:
         return None
     text, edits = named
-    is_safe = all(isinstance(array, v.Array) and _is_ours_alone(array) for array in arrays)
+    is_safe = all(isinstance(array, v.Array) and _is_ours_alone(model, node, array) for array in arrays)
     return Fix("Use `torch.as_tensor`", Applicability.SAFE if is_safe else Applicability.UNSAFE,
                (*editing.replace_callee(model.tree, node, text), *edits))
 
 
-def _is_ours_alone(array: v.Array) -> bool:
-    """Whether nobody but this call can reach the array's memory."""
-    while array.owner is not None:
-        if array.held:
-            return False
+def _is_ours_alone(model: Model, call: cst.Call, array: v.Array) -> bool:
+    """Whether the memory was made within this very call, so that nobody else can reach it."""
+    while array.owner is not None and not array.held:
         array = array.owner
-    return array.fresh and not array.held
+    made = array.site
+    if array.held or not array.fresh or made is None or made.tree is not model.tree:
+        return False
+    return call in model.tree.ancestors(made.node)
