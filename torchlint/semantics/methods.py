@@ -375,6 +375,8 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
             return made
     if name in _OF_DICTS and receiver.flow.batch is not None:
         flow = flow.changed(batch=receiver.flow.batch)
+    if flow.forwards:
+        flow = flow.changed(unsure=flow.forwards)
     result = v.Unknown(f"{receiver.name}.{name}()" if receiver.name else name, flow, device=receiver.device
                        if came_from_batch else None)
     if isinstance(receiver.base, v.Value) or receiver.kind == "module":

@@ -118,6 +118,7 @@ def build_model(project: Project, source: Source, path: Path, target_torch: Torc
     """
     if project.last_machine is not None:
         project.last_machine.undo_all()
+    project.make_room()
     if project.shared is None:
         project.shared = SharedBodies(project)
     tree = project.adopt(path, source)
@@ -166,7 +167,6 @@ class Entries:
                 self._run_function(function)
         self._construct_unused()
         self._forward_uncalled()
-        self._iterate_uniterated()
 
     def _construct_unused(self) -> None:
         """Classes that nobody constructs are constructed once, with unknown arguments."""
@@ -259,6 +259,7 @@ class Entries:
                 result = machine.follow(target, arguments, function.node, entry=True)
             machine.consume(result, function.node, "returned")
             machine.mark_used(result, "returned")
+            self._iterate_over(result)
 
         before = len(machine.modules), len(machine.containers)
         new = machine.habits.new
@@ -266,6 +267,14 @@ class Entries:
         sort = self._sort(names_in(function.node))
         self._stale[sort] = self._stale.get(sort, 0) + 1 if machine.habits.new == new else 0
         self._forward_uncalled(*before)
+
+    def _iterate_over(self, result: v.Value) -> None:
+        """A prefetcher that a function hands out is iterated over by somebody unknown."""
+        parts = result.items if isinstance(result, v.Sequence) else [result]
+        for value in [option for part in parts for option in part.options()]:
+            if isinstance(value, v.Instance) and not is_module(value) and value.cls.find("__iter__") is not None and any(
+                    is_loader(option) for held in value.attributes.values() for option in held.options()):
+                iterate(self.machine, value)
 
     def _as_decorated(self, function: v.Function) -> v.Function:
         """The function as its decorators left it."""
@@ -304,18 +313,6 @@ class Entries:
                 machine.consume(result, site.node, "returned")
 
             self._entry("uncalled", site.node, run)
-
-    def _iterate_uniterated(self) -> None:
-        """Prefetchers: objects that hold a loader and are handed out are iterated over once, by somebody unknown."""
-        machine = self.machine
-        made = {id(e.subject): e.subject for e in self.model.all_events if e.kind == "construct"}
-        for value in made.values():
-            if not isinstance(value, v.Instance) or value.site is None or is_module(value):
-                continue
-            method = value.cls.find("__iter__")
-            if isinstance(method, v.Function) and id(method.node) not in machine.reached and any(
-                    is_loader(option) for a in value.attributes.values() for option in a.options()):
-                self._entry("iterated", value.site.node, functools.partial(iterate, machine, value))
 
     def _is_ours(self, module: v.Value) -> bool:
         if isinstance(module, v.Instance):
