@@ -277,7 +277,30 @@ def _external_attribute(machine: Interpreter, value: v.External, name: str, node
         return unknown
     if name in ("dataset", "sampler", "optimizer", "param_groups", "batch_size", "num_workers"):
         return _known_part(value, name)
+    if value.kind in TABLES:
+        return _of_table(value, name)
     return v.Bound(value, name)
+
+
+TABLES = frozenset({"dataframe", "series", "sparse_matrix"})  # objects of other libraries that hold numpy arrays
+
+
+def _of_table(value: v.External, name: str) -> v.Value:
+    if name in ("iloc", "loc", "at", "iat"):
+        return value
+    known = knowledge.method(value.kind, name)
+    if known is None or not known.is_attribute:
+        return v.Bound(value, name)
+    return part_of_table(value, known.returns, name)
+
+
+def part_of_table(value: v.External, kind: str, name: str) -> v.Value:
+    """What a data frame or a sparse matrix gives: another one, or an array that shares its memory."""
+    if kind == "ndarray":
+        array = v.Array(value.flow)
+        array.held = True
+        return array
+    return v.External(value.name, kind, None, value.site) if kind in TABLES else v.Unknown(name, value.flow)
 
 
 def _known_part(value: v.External, name: str) -> v.Value:
@@ -386,8 +409,10 @@ def _loop_of(machine: Interpreter) -> Any:
 def freeze(machine: Interpreter, module: v.Value, frozen: bool) -> None:
     """Note that a module's parameters want no gradient (or do again)."""
     if isinstance(module, (v.Instance, v.External)):
+        module.state.setdefault("frozen", False)  # so that a branch without the freeze keeps it open
         machine.write(module.state, "frozen", frozen)
     elif isinstance(module, v.Unknown):
+        module.attributes.setdefault("%frozen", v.Const(False))
         machine.write(module.attributes, "%frozen", v.Const(frozen))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.semantics.recording import Event
 
+_ANYBODYS = frozenset(dir(list) + dir(dict) + dir(set) + dir(str))  # names of methods that say nothing
 _MOST_FILES = 8  # a name that more files call is run in none of them
 
 
@@ -127,9 +129,11 @@ def may_be_without_grad(model: Model, event: Event) -> bool:
     """Whether a file calls a method of the name that the event's run began with, on an object that nobody knows,
     where gradients may be off: that may be the call."""
     name = _name_called(event)
+    if name is None or name in _ANYBODYS or knowledge.method("tensor", name) is not None:
+        return False
     for other in models_of_callers(model, event) or ():
         for call in other.events("method", "forward", everywhere=True):
-            if call.context.grad is not True and _calls_by_name(call, name):
+            if call.context.grad is False and _calls_by_name(call, name):
                 return True
     return False
 

@@ -298,6 +298,8 @@ def enter(machine: Interpreter, manager: v.Value, context: Context, node: cst.CS
             context.autocast = False if off else True
     if isinstance(manager, v.External):
         return manager
+    if isinstance(manager, v.Array):  # an .npz file
+        return manager
     if isinstance(manager, v.Instance):
         method = manager.cls.find("__enter__")
         if isinstance(method, v.Function):
@@ -838,6 +840,7 @@ def _some_bool(machine: Interpreter, name: str, arguments: v.Arguments, node: cs
 @handles("builtins.int", "builtins.float", "builtins.bool", "builtins.round", "builtins.abs", "builtins.complex")
 def _scalar(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     for value in arguments.positional:
+        mark_used(value, "python")
         for option in value.options():
             if is_tensor(option) and name in ("builtins.int", "builtins.float", "builtins.bool"):
                 machine.consume(option, node)

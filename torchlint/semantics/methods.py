@@ -8,7 +8,7 @@ import libcst as cst
 
 from torchlint.semantics import arrays, knowledge
 from torchlint.semantics import values as v
-from torchlint.semantics.attributes import freeze
+from torchlint.semantics.attributes import TABLES, freeze, part_of_table
 from torchlint.semantics.containers import append, extend, get_item, items_of, iterate
 from torchlint.semantics.host import OVERWRITING, carried, carry, settled, through_unknown, spoil
 from torchlint.semantics.library import (
@@ -322,6 +322,10 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
         given = arguments.get("dtype", 0)
         return v.Array(receiver.flow, dtype_name(given) if given is not None else None, fresh=True,
                        site=machine.site(node))
+    if name in ("to_numpy", "asnumpy", "toarray"):  # of pandas, mxnet, scipy: nothing else has it
+        return v.Array(receiver.flow, fresh=name == "toarray", site=machine.site(node))
+    if name in ("tocoo", "tocsr", "tocsc"):
+        return v.External("scipy.sparse.spmatrix", "sparse_matrix", None, machine.site(node))
     if name == "backward":
         backward(machine, node, arguments, receiver)
         return v.NONE
@@ -681,6 +685,9 @@ def _external_method(machine: Interpreter, receiver: v.Value, name: str, argumen
         given = arguments.positional
         return given[0] if len(given) == 1 else v.Sequence(given, "tuple")
     known = knowledge.method(receiver.name, name) if isinstance(receiver, v.External) else None
+    if isinstance(receiver, v.External) and kind in TABLES:
+        described = knowledge.method(kind, name)
+        return part_of_table(receiver, described.returns if described is not None else "unknown", name)
     if known is not None:
         return result_of(machine, known.returned([a.kind for a in arguments.positional], arguments.keywords),
                          arguments, node)

@@ -205,6 +205,8 @@ def proven_by_use(uses: set[str]) -> str | None:
         return "optimizer"
     if "()" in uses and ("eval()" in uses or "train()" in uses or "loaded" in uses):
         return "module"
+    if "()" in uses and "parameters" in uses:
+        return "module"
     if "eval()" in uses and ("parameters" in uses or "state_dict" in uses or "load_state_dict" in uses):
         return "module"
     if "unscale_" in uses or ("scale" in uses and "step" in uses and "update" in uses):
