@@ -62,7 +62,14 @@ def test_positions_of_any_layout(lines: list[str], newline: str, ends: bool) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["\fx = 1\n", "x = 1\ry = 2\r", "y\nx = 1\n  # lost\n   ", "\f# a\n\n\f\nx = 1\n\n  # z"]
+    "text",
+    [
+        "try: y\nexcept (A, B)  :\n    z\nexcept C\t:\n    x = 1  # d\n",
+        "\fx = 1\n",
+        "x = 1\ry = 2\r",
+        "y\nx = 1\n  # lost\n   ",
+        "\f# a\n\n\f\nx = 1\n\n  # z",
+    ],
 )
 def test_positions_where_libcst_loses_characters(text: str) -> None:
     tree = tree_of(text)

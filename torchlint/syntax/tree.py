@@ -193,12 +193,12 @@ class Tree:
 def _aligned(offsets: dict[Node, tuple[int, int]], generated: str, text: str) -> dict[Node, tuple[int, int]]:
     """Offsets in ``text`` for offsets in what libcst would write.
 
-    libcst drops a form feed that begins the file.
+    libcst drops a form feed that begins the file, and blanks before the colon of an ``except``.
     """
     shifted = []
     here = 0
     for character in generated:
-        while text[here : here + 1] == "\f" != character:
+        while here < len(text) and text[here] in " \t\f" and text[here] != character:
             here += 1
         if here == len(text) or text[here] != character:
             raise ParserLimit("the parser does not give this file back as it is")
