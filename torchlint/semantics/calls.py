@@ -79,7 +79,10 @@ def _call_unknown(machine: Interpreter, callee: v.Unknown, arguments: v.Argument
     """A call of something unknown: perhaps a model (its uses will tell)."""
     if callee.guess is not None and isinstance(callee.guess, (v.Function, v.Class, v.Symbol, v.External, v.Union)):
         callee.uses.add("()")
-        return call_value(machine, callee.guess, arguments, node)
+        made = call_value(machine, callee.guess, arguments, node)
+        if isinstance(made, v.External):
+            made.guessed = True
+        return made
     callee.uses.add("()")
     if callee.member is not None and callee.base is not None:
         return call_method(machine, callee.base, callee.member, arguments, node)

@@ -10,7 +10,8 @@ import libcst as cst
 
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
-from torchlint.semantics.recording import Context
+from torchlint.semantics.callers import models_of_callers
+from torchlint.semantics.recording import Context, Event
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
@@ -56,6 +57,20 @@ def is_cut(model: Model, layer: v.External) -> bool:
 def takers(layer: v.External) -> list[v.Consumer]:
     """Who takes the values of the layer's output: a look at its shape does not count."""
     return [consumer for consumer in layer.consumers if consumer.how != "shape"]
+
+
+def made_by_callers(model: Model, layer: v.External) -> list[v.Value] | None:
+    """What runs of other files construct where the layer is, by calling what its own run began with.
+
+    None where such a file could not be followed.
+    """
+    if layer.site is None or layer.context is None:
+        return []
+    others = models_of_callers(model, Event("construct", layer.site, layer.context, layer))
+    if others is None:
+        return None
+    return [made for other in others for made in (*other.machine.externals, *other.machine.modules)
+            if made.site is not None and made.site.node is layer.site.node]
 
 
 def is_put_into_evaluation(model: Model, layer: v.External) -> bool:

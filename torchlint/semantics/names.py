@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import libcst as cst
@@ -18,22 +20,37 @@ _WITHOUT_CODE = frozenset({
     "trailing_whitespace", "semicolon", "indent", "lbracket", "rbracket", "lbrace", "rbrace", "dot", "operator",
     "asynchronous", "colon", "whitespace", "star", "returns", "type_parameters", "newline", "value_str", "encoding",
 })
-_cache: dict[cst.CSTNode, frozenset[str]] = {}
+Finder = Callable[[Any], frozenset[str]]
+_caches: list[dict[cst.CSTNode, frozenset[str]]] = []
 
 
-def names_in(node: cst.CSTNode) -> frozenset[str]:
-    """Every name, attribute and keyword in the node; worked out once per node."""
-    found = _cache.get(node)
-    if found is None:
-        names: set[str] = set()
-        _collect(node, names)
-        found = _cache[node] = frozenset(names)
-    return found
+def once_per_node(function: Finder) -> Finder:
+    """Decorator: remember the answer for each node, until told to ``forget``."""
+    cache: dict[cst.CSTNode, frozenset[str]] = {}
+    _caches.append(cache)
+
+    @functools.wraps(function)
+    def remembered(node: Any) -> frozenset[str]:
+        found = cache.get(node)
+        if found is None:
+            found = cache[node] = function(node)
+        return found
+
+    return remembered
 
 
 def forget() -> None:
-    """Let go of the trees whose names are known."""
-    _cache.clear()
+    """Let go of the trees of which something is remembered."""
+    for cache in _caches:
+        cache.clear()
+
+
+@once_per_node
+def names_in(node: Any) -> frozenset[str]:
+    """Every name, attribute and keyword in the node."""
+    names: set[str] = set()
+    _collect(node, names)
+    return frozenset(names)
 
 
 def _collect(node: Any, names: set[str]) -> None:

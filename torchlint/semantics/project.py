@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from torchlint.semantics import knowledge
+from torchlint.semantics.names import forget as forget_names
 from torchlint.syntax.source import Source, SourceError, read_source
 from torchlint.syntax.tree import ParserLimit, Tree, parse
 
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
+_MOST_KEPT = 4_000_000  # characters of source whose trees are kept; a tree takes about 60 bytes for each
 _LARGEST_LINKED = 400_000  # bytes; a larger file is generated, not written
 
 
@@ -24,6 +26,7 @@ class Project:
         self.root = root
         self._trees: dict[Path, Tree | None] = {}
         self._bytes: dict[Path, bytes] = {}
+        self._kept = 0  # characters of the trees that are kept
         self.shared: Any = None  # the SharedBodies of all runs, made by the first
         self.last_machine: Any = None  # whose changes to shared objects are still to be undone
         self._listings: dict[Path, frozenset[str]] = {}
@@ -36,8 +39,10 @@ class Project:
         if path not in self._trees:
             self._trees[path] = None
             try:
-                if path.stat().st_size <= _LARGEST_LINKED:
+                size = path.stat().st_size
+                if size <= _LARGEST_LINKED:
                     self._trees[path] = parse(read_source(path, shown_path(path)))
+                    self._kept += size
             except (OSError, SourceError, ParserLimit):
                 pass
         return self._trees[path]
@@ -49,6 +54,7 @@ class Project:
         """
         known = self._trees.get(path)
         same = known is not None and known.source.text == source.text
+        self._kept += 0 if same else len(source.text)
         tree = self._trees[path] = Tree(source, known.module) if known is not None and same else parse(source)
         return tree
 
@@ -60,6 +66,15 @@ class Project:
             except OSError:
                 self._bytes[path] = b""
         return self._bytes[path]
+
+    def make_room(self) -> None:
+        """Let go of everything when much is kept: what is asked for again is read again."""
+        if self._kept > _MOST_KEPT:
+            self._trees.clear()
+            self._bytes.clear()
+            self._kept = 0
+            self.shared = self.last_machine = None
+            forget_names()
 
     def mentions(self, path: Path, name: str) -> bool:
         """Whether a file's bytes hold the name."""

@@ -15,7 +15,7 @@ from torchlint.semantics.expressions import force, index_of, narrow, operate, tr
 from torchlint.semantics.imports import import_name, import_names
 from torchlint.semantics.interpreter import widened
 from torchlint.semantics.library import enter
-from torchlint.semantics.names import names_in
+from torchlint.semantics.names import names_in, once_per_node
 from torchlint.semantics.recording import Context
 from torchlint.semantics.scopes import Frame
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Arm, Interpreter
 
 _UNROLL = 12  # elements of a known list up to which a loop over it is run element by element
-_assigned: dict[int, tuple[Any, frozenset[str]]] = {}
 
 
 def expr(machine: Interpreter, node: cst.Expr) -> None:
@@ -272,11 +271,9 @@ def while_(machine: Interpreter, node: cst.While) -> str | None:
     return None
 
 
+@once_per_node
 def assigned_names(body: cst.BaseSuite) -> frozenset[str]:
     """The names that a suite assigns (nested functions aside); worked out once per suite."""
-    known = _assigned.get(id(body))
-    if known is not None and known[0] is body:
-        return known[1]
     names: set[str] = set()
     waiting: list[Any] = [body]
     while waiting:
@@ -291,9 +288,7 @@ def assigned_names(body: cst.BaseSuite) -> frozenset[str]:
             waiting.extend(_SUITES[cls](node))
             if cls is cst.For:
                 _target_names(node.target, names)
-    result = frozenset(names)
-    _assigned[id(body)] = body, result
-    return result
+    return frozenset(names)
 
 
 def _target_names(target: cst.BaseExpression, names: set[str]) -> None:

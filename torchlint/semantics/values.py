@@ -529,7 +529,7 @@ class External(Value):
     """An object of a library's class: a layer, an optimizer, a loader, a scaler, ..."""
 
     __slots__ = ("name", "kind", "arguments", "site", "attributes", "consumers", "state", "items", "escaped",
-                 "uses", "context")
+                 "uses", "context", "guessed")
 
     def __init__(self, name: str, kind: str, arguments: Arguments | None = None, site: Site | None = None) -> None:
         self.flow = NO_FLOW
@@ -544,6 +544,7 @@ class External(Value):
         self.escaped = False
         self.uses: set[str] = set()
         self.context: Context | None = None  # where it was constructed
+        self.guessed = False  # its class is a parameter's default, which a caller may change
 
     def argument(self, name: str, index: int | None = None) -> Value | None:
         return self.arguments.get(name, index)
