@@ -37,7 +37,14 @@ from torchlint.findings import Applicability, Finding, Fix
 from torchlint.rules.rule import Rule
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
-from torchlint.semantics.layers import constructed, is_cut, is_put_into_evaluation, takers, unguarded_bias_uses
+from torchlint.semantics.layers import (
+    constructed,
+    is_cut,
+    is_put_into_evaluation,
+    made_by_callers,
+    takers,
+    unguarded_bias_uses,
+)
 from torchlint.syntax.editing import set_keyword
 
 if TYPE_CHECKING:
@@ -163,7 +170,7 @@ rule.bad(
         return torch.nn.Sequential(*layers)
 
     second = Sequential(OrderedDict([("fc", Linear(4, 8, bias=False)), ("norm", BatchNorm1d(8))]))
-    third = Sequential(OrderedDict(conv=LazyConv3d(8, 1), norm=GroupNorm(8, 8)))
+    third = Sequential(OrderedDict(conv=LazyConv3d(8, 1, bias=False), norm=GroupNorm(8, 8)))
     """,
     applicability=Applicability.UNSAFE,
     show=False,
@@ -491,6 +498,37 @@ rule.ok(
     why="the bias is dropped by hand, or shared",
     show=False,
 )
+rule.ok(
+    """
+    from torch import nn
+
+    class Conv(nn.Module):
+        def __init__(self, before, after, bias=True):
+            super().__init__()
+            self.conv = nn.Conv2d(before, after, 1, bias=bias)
+            self.norm = nn.BatchNorm2d(after)
+
+        def forward(self, x):
+            return self.norm(self.conv(x))
+
+    class Norm(nn.Module):
+        def __init__(self, width, norm_layer=nn.BatchNorm2d):
+            super().__init__()
+            self.conv = nn.Conv2d(width, width, 1)
+            self.norm = norm_layer(width)
+
+        def forward(self, x):
+            return self.norm(self.conv(x))
+    """,
+    why="another file turns the bias off, and takes another norm",
+    files={"net.py": """
+    from example import Conv, Norm
+
+    net = Conv(3, 8, bias=False)
+    other = Norm(8, norm_layer=make_norm)
+    """},
+    show=False,
+)
 _PRODUCERS = ("conv", "conv_transpose", "linear")
 
 
@@ -500,6 +538,8 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
         norms = [_cancelling_norm(model, layer) for layer in layers]
         norm = norms[0]
         if norm is None or None in norms or not isinstance(site.node, cst.Call):
+            continue
+        if not all(_holds_for_callers(model, layer, norm) for layer in layers):
             continue
         uses = [use for layer in layers for use in unguarded_bias_uses(model, layer)]
         kind = layers[0].name.rpartition(".")[2]
@@ -524,6 +564,27 @@ def _cancelling_norm(model: Model, layer: v.External) -> v.External | None:
     return None if any(is_put_into_evaluation(model, norm) for norm in norms) else norms[0]
 
 
+def _holds_for_callers(model: Model, layer: v.External, norm: v.External) -> bool:
+    """Whether callers in other files leave the defaults that the finding rests on."""
+    known = knowledge.layer(layer.name)
+    bias = layer.argument(known.bias, known.bias_position) if known is not None and known.bias is not None else None
+    if isinstance(bias, v.Unknown):
+        made = made_by_callers(model, layer)
+        if made is None or not all(isinstance(other, v.External) and _has_bias(other) for other in made):
+            return False
+    if norm.guessed:
+        made = made_by_callers(model, norm)
+        if made is None or not made and made_by_callers(model, layer):
+            return False
+        return all(isinstance(other, v.External) and _role(other) == _role(norm) for other in made)
+    return True
+
+
+def _role(norm: v.External) -> str | None:
+    known = knowledge.layer(norm.name)
+    return known.cancels_bias if known is not None else None
+
+
 def _has_bias(layer: v.External) -> bool:
     known = knowledge.layer(layer.name)
     if known is None or known.role not in _PRODUCERS or known.bias is None or "bias" in layer.attributes:
@@ -543,9 +604,9 @@ def _cancels(norm: v.Value | None, layer: v.External) -> bool:
     known, producer = knowledge.layer(norm.name), knowledge.layer(layer.name)
     if known is None or producer is None:
         return False
-    channels = norm.argument(known.channels or "", 0 if known.role != "group_norm" else 1)
-    given = layer.argument("out_features" if producer.role == "linear" else "out_channels", 1)
-    if _differ(channels, given):
+    channels = norm.argument(known.channels, 1 if known.role == "group_norm" else 0) if known.channels else None
+    width = "out_features" if producer.role == "linear" else "out_channels"
+    if _differ(channels, layer.argument(width, 0 if producer.lazy else 1)):
         return False
     if producer.role == "linear" and (known.role != "batch_norm" or known.dims not in (1, None)):
         return False
