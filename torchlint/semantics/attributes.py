@@ -11,6 +11,7 @@ from torchlint.semantics import values as v
 from torchlint.semantics.interpreter import widened
 from torchlint.semantics.library import is_module
 from torchlint.semantics.recording import Block, Context
+from torchlint.semantics.texts import part_named
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
@@ -150,6 +151,9 @@ def instance_attribute(machine: Interpreter, value: v.Instance, name: str, node:
         assigned = machine.project.assigned_elsewhere(machine, value, name)
         if assigned is not None:
             return assigned
+        part = part_named(value, name) if value.state.get("composed") else None
+        if part is not None:
+            return part
     return _library_attribute(machine, value, name, node)
 
 

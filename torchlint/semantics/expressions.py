@@ -15,6 +15,7 @@ from torchlint.semantics.containers import get_item, items_of, iterate
 from torchlint.semantics.host import carry
 from torchlint.semantics.library import device_of, is_tensor, mark_used, tensor_from
 from torchlint.semantics.recording import Context
+from torchlint.semantics.texts import composed, filled
 from torchlint.semantics.rhythm import boolean as boolean_of
 from torchlint.semantics.rhythm import combined, counted, of_comparison, opposite
 from torchlint.semantics.rhythm import of as rhythm_of
@@ -139,14 +140,19 @@ def string(machine: Interpreter, node: cst.SimpleString | cst.ConcatenatedString
 
 
 def formatted(machine: Interpreter, node: cst.FormattedString) -> v.Value:
+    parts: list[v.Value] = []
     for part in node.parts:
+        if isinstance(part, cst.FormattedStringText):
+            parts.append(v.Const(part.value))
         if isinstance(part, cst.FormattedStringExpression):
             value = machine.evaluate(part.expression)
+            plain = part.format_spec is None and part.conversion is None
+            parts.append(value if plain else v.Text())
             for option in value.options():
                 if is_tensor(option) and device_of(option) != "cpu":
                     machine.consume(option, part)
                     machine.emit("sync", part.expression, option, how="formatting a tensor", explicit=True)
-    return v.Text()
+    return composed(parts)
 
 
 def sequence(kind: str) -> Callable[[Interpreter, Any], v.Value]:
@@ -227,7 +233,8 @@ def operate(machine: Interpreter, node: cst.CSTNode, op: Any, left: v.Value, rig
     if isinstance(left, v.Const) and isinstance(left.value, str) or isinstance(left, v.Text):
         if isinstance(op, cst.Modulo):
             _formatted_operand(machine, node, right)
-        return v.Text()
+            return filled(left.value) if isinstance(left, v.Const) else v.Text()
+        return composed([left, right]) if isinstance(op, (cst.Add, cst.AddAssign)) else v.Text()
     machine.consume(left, node)
     machine.consume(right, node)
     flow = v.merge_flows([left.flow, right.flow])

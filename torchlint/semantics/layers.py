@@ -69,8 +69,11 @@ def made_by_callers(model: Model, layer: v.External) -> list[v.Value] | None:
     others = models_of_callers(model, Event("construct", layer.site, layer.context, layer))
     if others is None:
         return None
-    return [made for other in others for made in (*other.machine.externals, *other.machine.modules)
-            if made.site is not None and made.site.node is layer.site.node]
+    found: list[v.Value] = []
+    for other in others:
+        found += [made for made in other.machine.externals if made.site is not None and made.site.node is layer.site.node]
+        found += [made for made in other.machine.modules if made.site is not None and made.site.node is layer.site.node]
+    return found
 
 
 def is_put_into_evaluation(model: Model, layer: v.External) -> bool:

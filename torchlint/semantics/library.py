@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.semantics import arrays, knowledge
+from torchlint.semantics import texts
 from torchlint.semantics import values as v
 from torchlint.semantics.containers import extend, iterate, items_of
 from torchlint.semantics.host import carried, carry, needs_host, numpy_fill, settled, through_unknown, spoil
@@ -807,6 +808,10 @@ def _getattr(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
         if len(arguments.positional) > 2 and isinstance(found, v.Unknown):
             return v.join(found, arguments.positional[2])
         return found
+    if isinstance(base, v.Instance) and isinstance(attribute, v.Text):
+        parts = texts.parts_named(base, attribute)
+        if parts:
+            return v.join(*parts)
     if isinstance(base, v.Symbol) and base.name in ("torch.optim", "torch.optim.lr_scheduler"):
         return v.Symbol("torch.optim.Optimizer" if base.name == "torch.optim" else "torch.optim.lr_scheduler.LRScheduler")
     if isinstance(base, v.Symbol) and base.name == "torchvision.models":
@@ -825,6 +830,8 @@ def _setattr(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
         if isinstance(attribute, v.Const) and isinstance(attribute.value, str):
             machine.set_attribute(machine, base, attribute.value, value, node)
         elif isinstance(base, v.Instance):
+            if isinstance(attribute, v.Text):
+                texts.register(machine, base, attribute, value)
             base.children.append(value)
     return v.NONE
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics import arrays, knowledge
+from torchlint.semantics import texts
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import TABLES, freeze, part_of_table
 from torchlint.semantics.containers import append, extend, get_item, items_of, iterate
@@ -25,6 +26,7 @@ from torchlint.semantics.library import (
 )
 from torchlint.semantics.modes import set_mode
 from torchlint.semantics.recording import Context
+from torchlint.semantics.texts import filled
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
@@ -70,6 +72,8 @@ def call_method(machine: Interpreter, receiver: v.Value, name: str, arguments: v
             return v.Sequence((), "list", rest=v.Text())
         if name in ("startswith", "endswith", "isdigit"):
             return v.Unknown("bool")
+        if name == "format" and isinstance(receiver, v.Const):
+            return filled(receiver.value)
         return v.Text()
     return v.Unknown(name, v.merge_flows(a.flow for a in arguments.all()))
 
@@ -644,6 +648,8 @@ def _register(machine: Interpreter, receiver: v.Value, name: str, arguments: v.A
         if isinstance(key, v.Const) and isinstance(key.value, str):
             machine.write(receiver.attributes, key.value, value)
         elif isinstance(receiver, v.Instance):
+            if isinstance(key, v.Text):
+                texts.register(machine, receiver, key, value)
             if receiver.cls.external_bases and "torch.nn.Sequential" in receiver.cls.external_bases:
                 if items is None:
                     machine.write(receiver.state, "items", v.Sequence([value], "list"))

@@ -257,10 +257,14 @@ class Counter(Number):
 
 
 class Text(Value):
-    """A string whose value is unknown."""
+    """A string whose value is unknown; ``pattern``: a regular expression that it matches, if one is known."""
 
-    __slots__ = ()
+    __slots__ = ("pattern",)
     kind = "string"
+
+    def __init__(self, pattern: str | None = None) -> None:
+        self.flow = NO_FLOW
+        self.pattern = pattern
 
 
 class Symbol(Value):
@@ -648,7 +652,7 @@ _ALIKE: dict[type, Callable[[Any, Any], bool]] = {
     Device: lambda a, b: a.where == b.where,
     Function: lambda a, b: a.node is b.node and a.receiver is b.receiver and a.grad == b.grad,
     Number: lambda a, b: True,
-    Text: lambda a, b: True,
+    Text: lambda a, b: a.pattern == b.pattern,
 }
 
 

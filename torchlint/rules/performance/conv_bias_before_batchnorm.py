@@ -341,6 +341,30 @@ rule.bad(
             size = x.shape
             return x.view(size[0], -1)
     """,
+    fixed="""
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self, options={}):
+            super().__init__()
+            self.conv1 = nn.Conv2d(
+                3,
+                8,  # channels
+                3,
+                bias=False,
+            )
+            self.norm1 = nn.BatchNorm2d(8)
+            self.conv2 = nn.Conv2d(8, 8, 3,
+                                   padding=1, bias=False)
+            self.norm2 = nn.InstanceNorm2d(8)
+
+        def forward(self, x):
+            for i in (1, 2):
+                x = getattr(self, f"norm{i}")(getattr(self, f"conv{i}")(x))
+            size = x.shape
+            return x.view(size[0], -1)
+    """,
+    applicability=Applicability.UNSAFE,
     show=False,
 )
 rule.ok(
@@ -557,7 +581,7 @@ def _cancelling_norm(model: Model, layer: v.External) -> v.External | None:
     """The norm behind a layer that has a bias, where nothing else takes its output."""
     if not _has_bias(layer) or layer.escaped or is_cut(model, layer):
         return None
-    consumers = takers(layer)
+    consumers = [consumer for consumer in takers(layer) if not _cannot_take(consumer.layer, layer)] or takers(layer)
     if not consumers or not all(_cancels(consumer.layer, layer) for consumer in consumers):
         return None
     norms = [consumer.layer for consumer in consumers if isinstance(consumer.layer, v.External)]
@@ -597,6 +621,22 @@ def _has_bias(layer: v.External) -> bool:
     return isinstance(given, v.Const) and given.value is True
 
 
+def _cannot_take(norm: v.Value | None, layer: v.External) -> bool:
+    """Whether a norm is made for another number of channels: two that one name may mean, but not together."""
+    known = knowledge.layer(norm.name) if isinstance(norm, v.External) else None
+    return known is not None and "norm" in known.role and _differ(_channels(norm, known), _width(layer))  # type: ignore[arg-type]
+
+
+def _channels(norm: v.External, known: knowledge.Layer) -> v.Value | None:
+    return norm.argument(known.channels, 1 if known.role == "group_norm" else 0) if known.channels else None
+
+
+def _width(layer: v.External) -> v.Value | None:
+    known = knowledge.layer(layer.name)
+    name = "out_features" if known is not None and known.role == "linear" else "out_channels"
+    return layer.argument(name, 0 if known is not None and known.lazy else 1)
+
+
 def _cancels(norm: v.Value | None, layer: v.External) -> bool:
     """Whether a norm takes away what the layer's bias adds to each channel."""
     if not isinstance(norm, v.External):
@@ -604,9 +644,8 @@ def _cancels(norm: v.Value | None, layer: v.External) -> bool:
     known, producer = knowledge.layer(norm.name), knowledge.layer(layer.name)
     if known is None or producer is None:
         return False
-    channels = norm.argument(known.channels, 1 if known.role == "group_norm" else 0) if known.channels else None
-    width = "out_features" if producer.role == "linear" else "out_channels"
-    if _differ(channels, layer.argument(width, 0 if producer.lazy else 1)):
+    channels = _channels(norm, known)
+    if _differ(channels, _width(layer)):
         return False
     if producer.role == "linear" and (known.role != "batch_norm" or known.dims not in (1, None)):
         return False
