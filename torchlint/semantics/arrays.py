@@ -39,15 +39,13 @@ def _is_comparison(value: v.Value) -> bool:
 
 def reduced(name: str, array: v.Array, axis: v.Value | None, arguments: v.Arguments, site: v.Site,
             flow: v.Flow) -> v.Value:
-    """A reduction: a scalar without an axis, an array with one of several, unknown with the first of perhaps one."""
-    if axis is None or isinstance(axis, v.Const) and axis.value is None:
-        keeps = arguments.get("keepdims")
+    """A reduction: a scalar without an axis, an array along one (of a vector nobody names the only axis)."""
+    keeps = arguments.get("keepdims")
+    if axis is None or (isinstance(axis, v.Const) and axis.value is None):
         if keeps is None:
             return v.Number(flow)
-    keeps = arguments.get("keepdims")
-    several = isinstance(axis, v.Sequence) or isinstance(axis, v.Const) and isinstance(axis.value, int) and (
-        axis.value >= 1 or axis.value <= -2)
-    if several or isinstance(keeps, v.Const) and keeps.value is True:
+    has_axis = isinstance(axis, v.Sequence) or (isinstance(axis, v.Const) and isinstance(axis.value, int))
+    if has_axis or (isinstance(keeps, v.Const) and keeps.value is True):
         dtype = _DTYPES.get(name, None if name in _ANOTHER_DTYPE else array.dtype)
         return v.Array(flow, dtype, fresh=True, site=site)
     return v.Unknown(name, flow)

@@ -290,7 +290,7 @@ TABLES = frozenset({"dataframe", "series", "sparse_matrix"})  # objects of other
 
 
 def _of_table(value: v.External, name: str) -> v.Value:
-    if name in ("iloc", "loc", "at", "iat"):
+    if name in ("iloc", "loc", "at", "iat", "str", "dt", "cat", "index", "columns"):
         return value
     known = knowledge.method(value.kind, name)
     if known is None or not known.is_attribute:

@@ -174,6 +174,9 @@ def get_item(machine: Interpreter, value: v.Value, index: v.Value, node: cst.CST
     if isinstance(value, v.External):
         if value.kind == "dataset" and _is_slice(index):
             return value
+        if value.kind in ("dataframe", "series"):
+            is_column = index.kind == "string" or (isinstance(index, v.Const) and isinstance(index.value, str))
+            return v.External(value.name, "series" if is_column else value.kind, None, value.site)
         key = f"[{index.value!r}]" if isinstance(index, v.Const) else "[]"
         if key in value.attributes:
             return value.attributes[key]

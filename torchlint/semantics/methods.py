@@ -326,14 +326,14 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
         given = arguments.get("dtype", 0)
         return v.Array(receiver.flow, dtype_name(given) if given is not None else None, fresh=True,
                        site=machine.site(node))
-    if name in ("to_numpy", "asnumpy", "toarray"):  # of pandas, mxnet, scipy: nothing else has it
-        return v.Array(receiver.flow, fresh=name == "toarray", site=machine.site(node))
+    if name in ("to_numpy", "asnumpy", "toarray", "todense"):  # of pandas, mxnet, scipy: nothing else has it
+        return v.Array(receiver.flow, fresh=name.startswith("to") and name != "to_numpy", site=machine.site(node))
     if name in ("tocoo", "tocsr", "tocsc"):
         return v.External("scipy.sparse.spmatrix", "sparse_matrix", None, machine.site(node))
     if name == "backward":
         backward(machine, node, arguments, receiver)
         return v.NONE
-    if name in ("detach", "data"):
+    if name == "detach":
         for event in receiver.flow.forwards:
             event.used.add("detached")
         return v.Tensor(receiver.flow.without_graph().changed(layers=()), receiver.device)
@@ -450,7 +450,7 @@ def _array_method(machine: Interpreter, receiver: v.Array, name: str, arguments:
     known = knowledge.method("ndarray", name)
     flow = v.merge_flows([receiver.flow, *(a.flow for a in arguments.all())])
     if known is None:
-        return v.Unknown(name, flow)
+        return v.Array(flow, receiver.dtype) if name in ("todense", "toarray") else v.Unknown(name, flow)
     kind = known.returned([a.kind for a in arguments.positional], arguments.keywords)
     if name in arrays.REDUCTIONS:
         return arrays.reduced(name, receiver, arguments.get("axis", 0), arguments, machine.site(node), flow)
@@ -693,7 +693,7 @@ def _external_method(machine: Interpreter, receiver: v.Value, name: str, argumen
     known = knowledge.method(receiver.name, name) if isinstance(receiver, v.External) else None
     if isinstance(receiver, v.External) and kind in TABLES:
         described = knowledge.method(kind, name)
-        return part_of_table(receiver, described.returns if described is not None else "unknown", name)
+        return part_of_table(receiver, described.returns if described is not None else kind, name)
     if known is not None:
         return result_of(machine, known.returned([a.kind for a in arguments.positional], arguments.keywords),
                          arguments, node)

@@ -158,15 +158,23 @@ class Entries:
     def run(self) -> None:
         for body in self.module.mains:
             self._entry("main", body, lambda body=body: self.machine.execute(body), keep=True)  # type: ignore[misc]
-        order = self._in_order()
-        triggers = self.machine.triggers
-        if triggers is not None:  # what a rule may report in comes before what only leads there
-            order.sort(key=lambda function: triggers.isdisjoint(names_in(function.node)))
-        for function in order:
-            if id(function.node) not in self.machine.reached and self.steps < self.budget and self._matters(function):
-                self._run_function(function)
+        self._run_uncalled()
         self._construct_unused()
         self._forward_uncalled()
+
+    def _run_uncalled(self) -> None:
+        """Run the functions that nothing has reached; then those that only these runs defined, and so on."""
+        triggers = self.machine.triggers
+        run: set[int] = set()
+        while order := [function for function in self._in_order() if id(function.node) not in run]:
+            if triggers is not None:  # what a rule may report in comes before what only leads there
+                order.sort(key=lambda function: triggers.isdisjoint(names_in(function.node)))
+            for function in order:
+                node = id(function.node)
+                if node not in run and node not in self.machine.reached and self.steps < self.budget and self._matters(
+                        function):
+                    self._run_function(function)
+                run.add(node)
 
     def _construct_unused(self) -> None:
         """Classes that nobody constructs are constructed once, with unknown arguments."""
