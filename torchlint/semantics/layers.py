@@ -16,7 +16,6 @@ from torchlint.semantics.recording import Context, Event
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
 
-_LITERAL = re.compile(r"""(["'])(\w+)\1""")
 _ASKS_FOR_PRESENCE = re.compile(r"hasattr\([^()]*\)")
 
 
@@ -69,11 +68,9 @@ def made_by_callers(model: Model, layer: v.External) -> list[v.Value] | None:
     others = models_of_callers(model, Event("construct", layer.site, layer.context, layer))
     if others is None:
         return None
-    found: list[v.Value] = []
-    for other in others:
-        found += [made for made in other.machine.externals if made.site is not None and made.site.node is layer.site.node]
-        found += [made for made in other.machine.modules if made.site is not None and made.site.node is layer.site.node]
-    return found
+    node = layer.site.node
+    return [made for other in others for made in (*other.machine.externals, *other.machine.modules)
+            if isinstance(made, (v.External, v.Instance)) and made.site is not None and made.site.node is node]
 
 
 def is_put_into_evaluation(model: Model, layer: v.External) -> bool:
@@ -91,8 +88,8 @@ def _may_be(use: v.BiasUse, layer: v.External) -> bool:
     """Whether the module whose bias is used could be this layer."""
     module = use.module
     if isinstance(module, v.External):
-        return module.site is layer.site or module.site is not None and layer.site is not None \
-            and module.site.key == layer.site.key
+        return module is layer or (module.site is not None and layer.site is not None
+                                   and module.site.node is layer.site.node)
     if not isinstance(module, v.Unknown):
         return False
     classes = module.attributes.get("%is")

@@ -16,7 +16,14 @@ The fix is unsafe: a checkpoint that was saved before holds the bias, and `load_
 not know. A network that was trained with the bias needs the norm's running mean lowered by it. Random numbers are
 drawn in another order too, so a run with the same seed starts from other weights.
 There is no fix where other code uses the bias without asking whether there is one, as
-`nn.init.zeros_(self.conv.bias)` does: it would crash.
+`nn.init.zeros_(self.conv.bias)` does: it would crash. Neither is there one where the call takes `**kwargs`, which
+somebody else may fill.
+
+Limits:
+In evaluation mode a norm subtracts its running mean, which is not that of the input: a norm whose own `eval()` is
+called is left alone. A linear layer counts only before a norm of as many channels as it has features, since the bias
+of a layer over sequences is one for each feature, not for each channel. Where callers choose the bias or the norm, all
+callers that are seen, in other files too, must leave the default.
 
 Evidence:
 No measurement yet.
@@ -561,9 +568,9 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
     for site, layers in constructed(model):
         norms = [_cancelling_norm(model, layer) for layer in layers]
         norm = norms[0]
-        if norm is None or None in norms or not isinstance(site.node, cst.Call):
+        if norm is None or not isinstance(site.node, cst.Call):
             continue
-        if not all(_holds_for_callers(model, layer, norm) for layer in layers):
+        if not all(n is not None and _holds_for_callers(model, layer, n) for layer, n in zip(layers, norms)):
             continue
         uses = [use for layer in layers for use in unguarded_bias_uses(model, layer)]
         kind = layers[0].name.rpartition(".")[2]
@@ -598,7 +605,7 @@ def _holds_for_callers(model: Model, layer: v.External, norm: v.External) -> boo
             return False
     if norm.guessed:
         made = made_by_callers(model, norm)
-        if made is None or not made and made_by_callers(model, layer):
+        if made is None or (not made and made_by_callers(model, layer)):
             return False
         return all(isinstance(other, v.External) and _role(other) == _role(norm) for other in made)
     return True
@@ -647,8 +654,9 @@ def _cancels(norm: v.Value | None, layer: v.External) -> bool:
     channels = _channels(norm, known)
     if _differ(channels, _width(layer)):
         return False
-    if producer.role == "linear" and (known.role != "batch_norm" or known.dims not in (1, None)):
-        return False
+    if producer.role == "linear":  # of sequences, a BatchNorm1d's channels are another dimension than the layer's
+        alike = known.lazy or _equal(channels, _width(layer)) or _written_alike(norm, known, layer)
+        return alike and known.role == "batch_norm" and known.dims in (1, None)
     if None not in (producer.dims, known.dims) and producer.dims != known.dims:
         return False
     if known.cancels_bias == "groups":
@@ -657,7 +665,14 @@ def _cancels(norm: v.Value | None, layer: v.External) -> bool:
 
 
 def _equal(a: v.Value | None, b: v.Value | None) -> bool:
-    return a is not None and (a is b or isinstance(a, v.Const) and isinstance(b, v.Const) and a.value == b.value)
+    return a is not None and (a is b or (isinstance(a, v.Const) and isinstance(b, v.Const) and a.value == b.value))
+
+
+def _written_alike(norm: v.External, known: knowledge.Layer, layer: v.External) -> bool:
+    """Whether both calls write the same expression for the number of channels."""
+    one = norm.arguments.nodes.get(0) or norm.arguments.nodes.get(known.channels or "")
+    other = layer.arguments.nodes.get(1) or layer.arguments.nodes.get("out_features")
+    return one is not None and other is not None and one.value.deep_equals(other.value)
 
 
 def _differ(a: v.Value | None, b: v.Value | None) -> bool:
