@@ -500,8 +500,10 @@ class TestProcess:
     def test_interrupted(self, files: int) -> None:
         for number in range(files):
             plant(**{f"f{number}": "bad HANG" + " " * 3000 + "\n"})
-        with command("check") as process:
-            time.sleep(2)
+        with command("check", SAY_READY="1") as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            time.sleep(1)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)
         assert (process.returncode, out, err.strip()) == (130, b"", b"torchlint: interrupted")

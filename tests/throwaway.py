@@ -136,4 +136,6 @@ if __name__ == "__main__":
     from torchlint.cli import main
 
     with installed():
+        if "SAY_READY" in os.environ:
+            print("ready", flush=True)
         main()

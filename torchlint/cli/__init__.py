@@ -35,8 +35,11 @@ for command in (check, fix, rule, config, version):
 
 def main() -> None:
     """The ``torchlint`` command."""
-    prepare_streams()
-    code = run()
+    try:
+        prepare_streams()
+        code = run()
+    except KeyboardInterrupt:  # at the very beginning or end
+        code = INTERRUPTED
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.flush()
     # Taking a heap of syntax trees apart would take a tenth of a short run; everything is written.
