@@ -36,6 +36,7 @@ from torchlint.semantics.statements import assigned_names
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.semantics.recording import Event
+    from torchlint.syntax.tree import Tree
 
 rule = Rule("TL104", since="0.1", triggers=(b".to(", b".cuda(", b"torch.cuda", b".xpu(", b"device="))
 
@@ -76,15 +77,18 @@ rule.bad(
     """
     import torch
 
-    def f(x):
-        return x.cpu().cuda()
+    def f(x, device):
+        y = torch.from_numpy(x.detach().cpu().numpy()).to(device).argmax(1)
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        return x.cpu().cuda(), y
         #      ^^^^^^^^^^^^^^
     """,
     fixed="""
     import torch
 
-    def f(x):
-        return x.cuda()
+    def f(x, device):
+        y = x.detach().to(device).argmax(1)
+        return x.cuda(), y
     """,
     show=False,
     applicability=Applicability.UNSAFE,
@@ -204,11 +208,14 @@ def _fix(model: Model, up: cst.Call, events: list[Event]) -> Fix | None:
     """Drop the way down of ``x.cpu().to(device)``, and the way up too where ``x`` ends in the same one."""
     down = up.func.value if isinstance(up.func, cst.Attribute) else None
     lowered = [event.subject.flow.lowered for event in events if event.subject is not None]
+    tree = model.tree
+    through = _through_numpy(down)
+    if through is not None and all(e is not None and e.site.node is through for e in lowered):
+        return _without_numpy(tree, down, through)  # type: ignore[arg-type]
     if not isinstance(down, cst.Call) or not isinstance(down.func, cst.Attribute):
         return None
     if down.func.attr.value not in ("cpu", "to") or any(e is None or e.site.node is not down for e in lowered):
         return None
-    tree = model.tree
     before = down.func.value
     begin, finish = tree.offsets_with_parens(before)[1], tree.offsets_with_parens(down)[1]
     is_safe = False
@@ -221,3 +228,28 @@ def _fix(model: Model, up: cst.Call, events: list[Event]) -> Fix | None:
         return None
     edit = Edit(tree.source.span(begin, finish), "")
     return Fix("Drop the round trip", Applicability.SAFE if is_safe else Applicability.UNSAFE, (edit,))
+
+
+def _through_numpy(node: cst.CSTNode | None) -> cst.Call | None:
+    """The ``x.cpu()`` of ``torch.from_numpy(x.cpu().numpy())``."""
+    if not isinstance(node, cst.Call) or len(node.args) != 1 or node.args[0].star:
+        return None
+    maker = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+    if not isinstance(maker, cst.Name) or maker.value not in ("from_numpy", "as_tensor"):
+        return None
+    array = node.args[0].value
+    if not isinstance(array, cst.Call) or not isinstance(array.func, cst.Attribute) or array.func.attr.value != "numpy":
+        return None
+    host = array.func.value
+    return host if isinstance(host, cst.Call) and isinstance(host.func, cst.Attribute) and not host.lpar else None
+
+
+def _without_numpy(tree: Tree, made: cst.Call, down: cst.Call) -> Fix | None:
+    """Keep only ``x`` of ``torch.from_numpy(x.cpu().numpy())``."""
+    value = down.func.value if isinstance(down.func, cst.Attribute) else down
+    begin, finish = tree.offsets(made)
+    first, last = tree.offsets_with_parens(value)
+    if "#" in tree.source.text[begin:first] + tree.source.text[last:finish]:
+        return None
+    edits = (Edit(tree.source.span(begin, first), ""), Edit(tree.source.span(last, finish), ""))
+    return Fix("Drop the round trip", Applicability.UNSAFE, edits)
