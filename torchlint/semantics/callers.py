@@ -85,7 +85,7 @@ def _name_called(event: Event) -> str | None:
 
 def _calling(model: Model, name: str) -> list[Path]:
     project = model.machine.project.project
-    pattern = re.compile(rb"(?<!def )\b" + name.encode() + rb"\s*\(")
+    pattern = re.compile(rb"(?<!def )(?<!super\(\)\.)\b" + name.encode() + rb"\s*\(")
     found = [path for path in project.files if path != model.module.path and pattern.search(project.text(path))]
     if len(found) <= _MOST_FILES:
         return found
@@ -131,11 +131,21 @@ def may_be_without_grad(model: Model, event: Event) -> bool:
     name = _name_called(event)
     if name is None or name in _ANYBODYS or knowledge.method("tensor", name) is not None:
         return False
-    for other in models_of_callers(model, event) or ():
+    models = models_of_callers(model, event)
+    if models is None:  # too many to tell
+        return _is_override(event)
+    for other in models:
         for call in other.events("method", "forward", everywhere=True):
             if call.context.grad is False and _calls_by_name(call, name):
                 return True
     return False
+
+
+def _is_override(event: Event) -> bool:
+    """Whether the run began with a method that a base class has too, so that code calls it without knowing the class."""
+    entered = next((c.data for c in event.context if c.kind == "call" and c.entered), None)
+    owner = entered.owner if isinstance(entered, v.Function) else None
+    return owner is not None and (owner.find(entered.name, owner) is not None or owner.unknown_bases)
 
 
 def _calls_by_name(call: Event, name: str | None) -> bool:

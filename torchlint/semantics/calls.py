@@ -24,7 +24,7 @@ from torchlint.semantics.library import (
     unknown_call,
 )
 from torchlint.semantics.methods import call_method
-from torchlint.semantics.modes import forward_facts
+from torchlint.semantics.modes import forward_facts, has_own_parameters
 from torchlint.semantics.names import names_in
 from torchlint.semantics.recording import Block, Call, Context, Event
 from torchlint.semantics.scopes import Frame
@@ -95,6 +95,8 @@ def _call_unknown(machine: Interpreter, callee: v.Unknown, arguments: v.Argument
         backward(machine, node, arguments)
     result = v.Unknown(f"{callee.name}()", flow)
     result.device = _forward_device(callee, operands)
+    if machine.context.grad is not False:
+        machine.recordings += 1
     if machine.forwarding == 0:
         event = machine.emit("forward", node, callee, result, arguments, **forward_facts(callee))
         if machine.context.grad is not False and not is_frozen(callee):
@@ -468,7 +470,7 @@ def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v
         block = Block()
         context = Context(machine.context, "call", machine.site(node), module)
         machine.forwarding += 1
-        cuts = len(machine.cut)
+        cuts, recordings = len(machine.cut), machine.recordings
         try:
             with machine.within(context, block):
                 result = run(inner)
@@ -476,13 +478,14 @@ def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v
             machine.forwarding -= 1
             del summaries[key]
         if len(machine.cut) == cuts and machine.depth < 4:
-            summaries[key] = result, inputs, block, context
+            summaries[key] = result, inputs, block, context, machine.recordings > recordings
         _replay(machine, module, node, block, context)
-        made_by = inputs
+        made_by, records = inputs, machine.recordings > recordings or len(machine.cut) > cuts
     elif summary == "running":
         return opaque_forward(machine, module, arguments, node)
     else:
-        result, made_by, block, context = summary
+        result, made_by, block, context, records = summary
+        machine.recordings += records
         _replay(machine, module, node, block, context)
     for mark, value in zip(made_by.values(), inputs, strict=False):
         for producer in _layers_of(value):
@@ -492,7 +495,8 @@ def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v
     device = device_of(module)
     event = None
     if outermost:
-        event = machine.emit("forward", node, module, None, arguments, **forward_facts(module))
+        records = records or has_own_parameters(module)
+        event = machine.emit("forward", node, module, None, arguments, records=records, **forward_facts(module))
         if machine.context.grad is False or is_frozen(module):
             event = None
     result = _restored(result, back, outer_flow, device, event)
@@ -620,6 +624,8 @@ def opaque_forward(machine: Interpreter, module: v.Value, arguments: v.Arguments
     flow = v.merge_flows(o.flow for o in operands)
     device = _forward_device(module, operands)
     known = isinstance(module, v.External) and layer_of(module.name) is not None
+    if machine.context.grad is not False and (not known or _has_parameters(module)):
+        machine.recordings += 1
     if machine.forwarding == 0 and (not known or _has_parameters(module)):
         event = machine.emit("forward", node, module, None, arguments, **forward_facts(module))
         if machine.context.grad is not False and not is_frozen(module):

@@ -34,6 +34,7 @@ Arm = tuple["cst.CSTNode | None", bool | None, Callable[[], "str | None"]]
 
 
 # What a function of another file may make, or do to its caller, that rules ask about.
+_FEW_NAMES = 24  # a function that mentions no more than that, such as a meter's update(), is quickly run
 VALUE_NAMES = frozenset({
     "Conv1d", "Conv2d", "Conv3d", "Linear", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm2d", "GroupNorm",
     "SyncBatchNorm", "Sequential", "ModuleList", "ModuleDict", "Module", "forward", "__init__", "DataLoader", "Dataset",
@@ -93,6 +94,7 @@ class Interpreter:
         self.sharing = False  # whether an entry may be given an object that another one made
         self.generic: dict[v.Class, v.Instance] = {}  # objects made with unknown arguments
         self.summaries: dict[int, dict[Any, Any]] = {}  # modules' forwards that were run, by id
+        self.recordings = 0  # layers with parameters, and code nobody sees, that autograd may record inside forwards
         self.externals: list[v.External] = []
         self.forwarded: set[int] = set()  # modules that were called, by id
         self.bias_uses: list[v.BiasUse] = []
@@ -397,7 +399,7 @@ class Interpreter:
             return True
         names = names_in(function.node)
         assert self.triggers is not None
-        return VALUE_NAMES.isdisjoint(names) and self.triggers.isdisjoint(names)
+        return len(names) > _FEW_NAMES and VALUE_NAMES.isdisjoint(names) and self.triggers.isdisjoint(names)
 
     def leave_out(self, function: v.Function, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
         """A call whose inside does not matter: its arguments are used, its result is unknown."""

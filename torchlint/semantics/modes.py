@@ -76,6 +76,16 @@ def _set_where(module: v.Value) -> Context | None:
     return None
 
 
+def has_own_parameters(module: v.External | v.Instance) -> bool:
+    """Whether a module holds parameters of its own, besides its submodules', or may."""
+    if isinstance(module, v.External):
+        return False
+    if module.cls.unknown_bases or module.is_generic:
+        return True
+    return any(isinstance(held, v.Unknown) or held.kind == "parameter" or (
+        isinstance(held, v.External) and held.name == "torch.nn.ParameterList") for held in module.attributes.values())
+
+
 def forward_facts(module: v.Value) -> dict[str, Any]:
     """What a forward's event keeps of the module as it was then."""
     return {"training": training_mode(module), "frozen": is_frozen(module), "mode_set": _set_where(module)}
