@@ -12,7 +12,7 @@ from torchlint.semantics.library import device_of
 from torchlint.semantics.recording import Block, Context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from torchlint.semantics.interpreter import Interpreter
     from torchlint.semantics.recording import Event
@@ -49,7 +49,7 @@ def setting(event: Event, name: str) -> v.Value | None:
     known = knowledge.api(LOADER)
     position = known.position(name) if known is not None else None
     given = arguments.get(name, position)
-    if isinstance(given, v.Choice) or given is None and arguments.may_hold(name, position):
+    if isinstance(given, v.Choice) or (given is None and arguments.may_hold(name, position)):
         return v.Unknown(name)
     if given is not None and arguments.double_stars and name not in arguments.nodes and name in arguments.keywords:
         return v.Unknown(name)  # one of several dicts holds it
@@ -138,8 +138,11 @@ def _gives_device(machine: Interpreter, dataset: v.Instance, method: v.Function)
 
 
 def _on_device(value: v.Value) -> bool:
-    parts = value.elements() if isinstance(value, v.Sequence) else value.items.values() if isinstance(value, v.Mapping) \
-        else [o for o in value.options() if o is not value]
+    parts: Iterable[v.Value] = [option for option in value.options() if option is not value]
+    if isinstance(value, v.Sequence):
+        parts = value.elements()
+    elif isinstance(value, v.Mapping):
+        parts = value.items.values()
     return any(map(_on_device, parts)) or device_of(value) not in (None, "cpu")
 
 

@@ -192,6 +192,8 @@ class Entries:
     def _relevant(self) -> frozenset[str]:
         """The triggers, and the functions and classes of this file that lead to one."""
         relevant = set(self.machine.triggers or ())
+        relevant |= {cls.name for cls in self.module.classes
+                     if any(not relevant.isdisjoint(names_in(base)) for base in cls.node.bases)}
         parts = {function: names_in(function.node) for function in self.module.functions}
         owned = {function: function.owner.name for function in parts if function.owner is not None}
         aliases = [(names_in(line), _targets(line)) for line in self.model.tree.module.body

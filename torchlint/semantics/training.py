@@ -26,11 +26,11 @@ class TrainingLoops:
     def __init__(self, model: Model) -> None:
         self._backward = {id(loop.data) for event in model.events("backward", everywhere=True)
                           for loop in event.context.loops()}
-        steps = model.events(*_STEPS, everywhere=True)
-        steps += [e for e in model.events("method", everywhere=True) if e.data["name"] == "step" and _is_optimizer_like(e)]
-        found = {id(c.data) for step in steps
-                 for c in [c for c in step.context.loops() if id(c.data) in self._backward][:1]}
-        self._loops = found - {id(c.data) for c in map(_loop_that_evaluates, model.events("mode", everywhere=True)) if c}
+        steps = [*model.events(*_STEPS, everywhere=True),
+                 *(e for e in model.events("method", everywhere=True) if _is_optimizer_like(e))]
+        inner = (next((c for c in step.context.loops() if id(c.data) in self._backward), None) for step in steps)
+        evaluating = map(_loop_that_evaluates, model.events("mode", everywhere=True))
+        self._loops = {id(c.data) for c in inner if c is not None} - {id(c.data) for c in evaluating if c is not None}
 
     def __bool__(self) -> bool:
         return bool(self._loops)
@@ -44,27 +44,35 @@ class TrainingLoops:
         if event.context.grad is False:
             return None
         for context in event.context:
-            if context.kind == "loop":
-                if id(context.data) in self._loops:
-                    return context
-                if not self._is_part(context.data):
-                    return None
-            elif context.kind == "except" or context.kind == "guard" and not _usually_taken(context):
-                return None
-            elif context.kind == "call" and _evaluates(context, event):
+            if context.kind == "loop" and id(context.data) in self._loops:
+                return context
+            if not self._is_passed(context, event):
                 return None
         return None
+
+    def _is_passed(self, context: Context, event: Event) -> bool:
+        """Whether an event that happens in a context happens in every iteration around it, as a part of training."""
+        if context.kind == "loop":
+            return self._is_part(context.data)
+        if context.kind == "guard":
+            return _usually_taken(context)
+        return not _evaluates(context, event) if context.kind == "call" else context.kind != "except"
 
     def _is_part(self, loop: Loop) -> bool:
         """Whether an inner loop belongs to one training iteration: it runs backward, or over parts of a result."""
         if id(loop) in self._backward:
             return True
         over = loop.iterable
-        if over is None or is_loader(over) or over.flow.loader is not None and is_loader(over.flow.loader) \
-                and isinstance(over, v.Sequence) and over.rest is not None and not over.flow.forwards:
+        if over is None or is_loader(over) or _is_over_batches(over):
             return False
-        return isinstance(over, (v.Sequence, v.Mapping, v.Parameters, v.Tensor)) or rhythm.is_data(over) \
+        return isinstance(over, v.Sequence | v.Mapping | v.Parameters | v.Tensor) or rhythm.is_data(over) \
             or device_of(over) is not None
+
+
+def _is_over_batches(over: v.Value) -> bool:
+    """Whether what a loop runs over is ``enumerate(loader)``, ``tqdm(loader)`` and the like."""
+    return isinstance(over, v.Sequence) and over.rest is not None and over.flow.loader is not None \
+        and over.flow.batch is None and not over.flow.forwards
 
 
 def _loop_that_evaluates(mode: Event) -> Context | None:
@@ -74,14 +82,14 @@ def _loop_that_evaluates(mode: Event) -> Context | None:
     for context in mode.context:
         if context.kind == "loop":
             return context
-        if context.kind == "except" or context.kind == "guard" and not _usually_taken(context):
+        if context.kind == "except" or (context.kind == "guard" and not _usually_taken(context)):
             return None
     return None
 
 
 def _is_optimizer_like(step: Event) -> bool:
     """Whether what steps next to a backward can only be an optimizer, or an engine around one."""
-    return isinstance(step.subject, v.Unknown) and "zero_grad" in step.subject.uses
+    return step.data["name"] == "step" and isinstance(step.subject, v.Unknown) and "zero_grad" in step.subject.uses
 
 
 def _usually_taken(guard: Context) -> bool:

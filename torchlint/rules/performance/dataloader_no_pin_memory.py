@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.semantics.recording import Event
 
-rule = Rule("TL109", since="0.1", names=("DataLoader",), triggers=(b"DataLoader",))
+rule = Rule("TL109", since="0.1", names=("DataLoader", "cuda", "to", "type"), triggers=(b"DataLoader",))
 
 rule.bad(
     """
@@ -226,7 +226,7 @@ def _is_moved_by_callers(model: Model, loader: Event) -> bool:
 def _is_unpinned(event: Event) -> bool:
     value = setting(event, "pin_memory")
     constant, is_default = (None, False) if value is None else constant_of(value)
-    return value is None or constant is not None and constant.value is False and not is_default
+    return value is None or (constant is not None and constant.value is False and not is_default)
 
 
 def _pins(event: Event, model: Model) -> bool:

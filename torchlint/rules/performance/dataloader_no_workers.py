@@ -18,9 +18,10 @@ this process may use (`len(os.sched_getaffinity(0))`, which containers and sched
 
 Limits:
 Workers make loading slower where an item is only an index into memory, since it must be sent between processes. So
-these are left alone: `TensorDataset`, lists and tensors, datasets whose `__getitem__` only indexes; loaders of which one
-batch is drawn; `IterableDataset`s that do not split their stream with `get_worker_info` (each worker would repeat all of
-it); datasets that give CUDA tensors (not possible in a forked worker); unit tests.
+these are left alone: `TensorDataset`, lists and tensors, datasets whose `__getitem__` only indexes; loaders of which
+one batch is drawn; `IterableDataset`s that do not split their stream with `get_worker_info` (each worker would repeat
+all of it); datasets that give CUDA tensors (not possible in a forked worker); a 0 that is written next to
+`batch_size=None` (such a dataset makes whole batches, often ahead of time); unit tests.
 
 Options:
 `num-workers`: the number that the fix writes.
@@ -59,7 +60,8 @@ if TYPE_CHECKING:
 
 rule = Rule(
     "TL108",
-    since="0.1", names=("DataLoader",),
+    since="0.1",
+    names=("DataLoader", "next"),
     triggers=(b"DataLoader",),
     options=(Option("num-workers", 4, int, "The number of workers that the fix writes."),),
 )
@@ -146,16 +148,37 @@ rule.bad(
     class Loader(torch.utils.data.DataLoader):
         pass
 
-    def build(dataset, settings={"batch_size": 8}):
-        first = Loader(
-            #   ^^^^^^
+    def build(dataset):
+        return Loader(
+            #  ^^^^^^
             dataset,
             shuffle=True,  # every epoch
         )
+    """,
+    fixed="""
+    import torch
+
+    class Loader(torch.utils.data.DataLoader):
+        pass
+
+    def build(dataset):
+        return Loader(
+            dataset,
+            shuffle=True,  # every epoch
+            num_workers=4,
+        )
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def build(dataset):
         options = dict(batch_size=8)
-        second = torch.utils.data.DataLoader(dataset, **options)
-        #        ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        return first, second
+        return torch.utils.data.DataLoader(dataset, **options)
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^
     """,
     show=False,
 )
@@ -308,7 +331,8 @@ def _is_meant(event: Event, value: Value) -> bool:
 def _gains(event: Event, model: Model) -> bool:
     """Whether workers could help: not for items that are in memory, streams, CUDA tensors or a single batch."""
     arguments = event.arguments
-    assert arguments is not None and event.subject is not None
+    assert arguments is not None
+    assert event.subject is not None
     kind = nature(model.machine, arguments.get("dataset", 0))
     return kind in (None, "work") and not model.draws_single_batch(event.subject)
 

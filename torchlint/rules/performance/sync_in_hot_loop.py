@@ -22,8 +22,8 @@ the host already; implicit synchronisations (`if tensor:`, boolean masks, `nonze
 
 Fix safety:
 There is no automatic fix. `loss.detach()` instead of `loss.item()` makes the running total a tensor, which the code
-that prints, divides, compares, saves or sends it need not expect, and a list of tensors keeps device memory. How often a
-value has to be logged, and whether a read decides what the loop does next, is the author's to say.
+that prints, divides, compares, saves or sends it need not expect, and a list of tensors keeps device memory. How often
+a value has to be logged, and whether a read decides what the loop does next, is the author's to say.
 
 Evidence:
 No measurement yet.
