@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.callers import events_in_runs, may_be_without_grad, runs_of
 from torchlint.semantics.library import is_module
@@ -22,9 +23,10 @@ from torchlint.syntax.tree import walk
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.semantics.recording import Event
-    from torchlint.syntax.tree import Node, Statement, Tree
+    from torchlint.syntax.tree import Node, Statement
 
 _WANTED = frozenset({"backward", "target", "yielded", "numpy", "cut", "attribute", "returned"})
+_TRAINS = frozenset({"backward", "target", "attribute", "yielded"})
 _READ = frozenset({"detached", "python", "index"})
 _NEEDS_GRAD = ("backward", "optimizer_step", "scaler_step", "requires_grad", "zero_grad", "export")
 _EVALUATION_SPLITS = frozenset({"val", "valid", "validation", "test", "dev", "eval"})
@@ -90,8 +92,17 @@ def wasted_forwards(model: Model) -> list[Wasted]:
     switched = [e.context.entry() for e in events_in_runs(models, "grad_switched")]
     if any(entry.data in ("module", "main") for entry in switched):
         return []  # for the whole program, from a place that no path may be traced back to
-    candidates = [e for e in candidates if e.context.entry() not in switched]
+    candidates = [e for e in candidates if e.context.entry() not in switched and not _is_in_hook(e)]
     return _Regions(models, forwards).of(candidates)
+
+
+def _is_in_hook(event: Event) -> bool:
+    """Whether the run began with a method that a framework calls with gradients off, or with either."""
+    entered = next((c.data for c in event.context if c.kind == "call" and c.entered), None)
+    if not isinstance(entered, v.Function) or entered.owner is None:
+        return False
+    known = [knowledge.framework(base) for base in entered.owner.external_bases]
+    return any(f is not None and entered.name not in f.train_hooks for f in known)
 
 
 def _is_open(event: Event) -> bool:
@@ -175,7 +186,8 @@ class _Regions:
 
     def _nodes_that_need_gradients(self, forwards: list[Event]) -> set[Node]:
         """Every node of this source that something happens in that a no_grad around it would break or stop."""
-        events = [e for e in forwards if e.context.grad is not False and e.used & _WANTED]
+        events = [e for e in forwards if e.context.grad is not False and _is_wanted(e)]
+        events += [e for e in events_in_runs(self.models, "forward") if e.used & _TRAINS]
         events += events_in_runs(self.models, *_NEEDS_GRAD)
         starts = {f.site.node for e in events for f in frames_of(e)
                   if self._is_here(f.site)}
@@ -237,7 +249,7 @@ class _Regions:
             above = self._statement_around(statement)
             if above is None or isinstance(above, (cst.FunctionDef, cst.ClassDef)) or above in self.needing:
                 return statement
-            if isinstance(above, cst.If) and _is_main_guard(above) or _yields(above):
+            if (isinstance(above, cst.If) and _is_main_guard(above)) or _yields(above):
                 return statement
             statement = above
 
@@ -258,8 +270,9 @@ class _Regions:
                 runs.append([member])
         for run in runs:
             first, last = body.index(run[0][0]), body.index(run[-1][0])
-            yield Wasted(v.Site(self.tree, run[0][2].site.node), tuple(body[first:last + 1]), self._whole_function(block, body),
-                         all(e.data.get("training") is False for _, e, _ in run))
+            site = v.Site(self.tree, run[0][2].site.node)
+            proven = all(event.data.get("training") is False for _, event, _ in run)
+            yield Wasted(site, tuple(body[first:last + 1]), self._whole_function(block, body), proven)
 
     def _may_join(self, block: Node, body: list[Statement], first: Statement, last: Statement) -> bool:
         between = body[body.index(first):body.index(last) + 1]
@@ -276,8 +289,6 @@ class _Regions:
 
 
 def _is_module_class(name: str) -> bool:
-    from torchlint.semantics import knowledge
-
     return knowledge.is_subclass(name, "torch.nn.Module")
 
 

@@ -142,10 +142,11 @@ def may_be_without_grad(model: Model, event: Event) -> bool:
 
 
 def _is_override(event: Event) -> bool:
-    """Whether the run began with a method that a base class has too, so that code calls it without knowing the class."""
+    """Whether the run began with a method that a base class has too: code calls it without knowing the class."""
     entered = next((c.data for c in event.context if c.kind == "call" and c.entered), None)
-    owner = entered.owner if isinstance(entered, v.Function) else None
-    return owner is not None and (owner.find(entered.name, owner) is not None or owner.unknown_bases)
+    if not isinstance(entered, v.Function) or entered.owner is None:
+        return False
+    return entered.owner.unknown_bases or entered.owner.find(entered.name, entered.owner) is not None
 
 
 def _calls_by_name(call: Event, name: str | None) -> bool:

@@ -74,8 +74,9 @@ def _begins_at_zero(name: str, loop: cst.CSTNode | None) -> bool:
         return False
     call, target = loop.iter, loop.target
     if dotted(call.func) == "range":
-        simple = len(call.args) == 1 or isinstance(call.args[0].value, cst.Integer) and call.args[0].value.value == "0"
-        return isinstance(target, cst.Name) and target.value == name and simple
+        start = call.args[0].value if len(call.args) > 1 else None
+        from_zero = start is None or (isinstance(start, cst.Integer) and start.value == "0")
+        return isinstance(target, cst.Name) and target.value == name and from_zero
     if dotted(call.func) == "enumerate" and isinstance(target, cst.Tuple) and len(call.args) == 1:
         first = target.elements[0].value
         return isinstance(first, cst.Name) and first.value == name

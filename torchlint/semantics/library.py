@@ -345,6 +345,11 @@ def _set_grad_enabled(machine: Interpreter, name: str, arguments: v.Arguments, n
     return made
 
 
+@handles("contextlib.ExitStack", "contextlib.AsyncExitStack")
+def _exit_stack(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+    return v.External("contextlib.ExitStack", "exit_stack", arguments, machine.site(node))
+
+
 @handles("torch.onnx.export", "torch.export.export", "torch.jit.save")
 def _export(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     for value in arguments.all():

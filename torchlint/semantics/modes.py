@@ -41,7 +41,8 @@ def _parts(module: v.External | v.Instance) -> list[v.Value]:
     items = module.items if isinstance(module, v.External) else module.state.get("items")
     if isinstance(items, v.Sequence):
         held.extend(items.elements())
-    return [part for part in held if isinstance(part, (v.External, v.Instance)) and is_module(part)][:_MOST]
+    parts: list[v.Value] = [part for part in held if isinstance(part, (v.External, v.Instance)) and is_module(part)]
+    return parts[:_MOST]
 
 
 def training_mode(module: v.Value) -> bool | None:

@@ -17,7 +17,8 @@ def lead(block: Block, item: Item) -> Item:
     """The item of ``block`` that holds ``item``, or is it."""
     here = item
     while here.parent is not block:
-        assert here.parent is not None and here.parent.owner is not None
+        assert here.parent is not None
+        assert here.parent.owner is not None
         here = here.parent.owner
     return here
 

@@ -12,7 +12,7 @@ from torchlint.semantics import knowledge, paths
 from torchlint.semantics import values as v
 from torchlint.semantics.callers import events_in_runs, runs_of
 from torchlint.semantics.guards import holds_in_first_iteration
-from torchlint.semantics.recording import Block, Call, Context, Event
+from torchlint.semantics.recording import Block, Call, Context, Event, enclosing_blocks
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
@@ -156,7 +156,7 @@ def _text(guard: Context) -> str:
 def _place(step: Event, drive: Event) -> Premature:
     """The step itself, or the outermost call that leads to it below the function that both happen in."""
     block = paths.meeting(step, drive)
-    calls = [b.owner for b in paths.enclosing_blocks(step) if isinstance(b.owner, Call)]
+    calls = [b.owner for b in enclosing_blocks(step) if isinstance(b.owner, Call)]
     outer = {id(b.owner) for b in paths.blocks_around(block)} if block is not None else set()
     inner = [call for call in calls if id(call) not in outer]
     site = inner[-1].site if inner else step.site

@@ -76,16 +76,311 @@ rule.bad(
     """,
     applicability=Applicability.UNSAFE,
 )
+rule.bad(
+    """
+    from torch.optim import SGD
+    from torch.optim.lr_scheduler import OneCycleLR
+
+    class Trainer:
+        def __init__(self, model, loader):
+            self.model, self.loader = model, loader
+            self.optimizer = SGD(model.parameters(), lr=0.1)
+            self.scheduler = OneCycleLR(self.optimizer, 1.0, total_steps=1000)
+
+        def train_epoch(self):
+            for x, y in self.loader:
+                self.optimizer.zero_grad()
+                self.scheduler.step()  # a new rate
+        #       ^^^^^^^^^^^^^^^^^^^^^
+                self.model(x, y).backward()
+                self.optimizer.step()
+                print("next")
+
+        def fit(self):
+            for epoch in range(10):
+                self.train_epoch()
+    """,
+    fixed="""
+    from torch.optim import SGD
+    from torch.optim.lr_scheduler import OneCycleLR
+
+    class Trainer:
+        def __init__(self, model, loader):
+            self.model, self.loader = model, loader
+            self.optimizer = SGD(model.parameters(), lr=0.1)
+            self.scheduler = OneCycleLR(self.optimizer, 1.0, total_steps=1000)
+
+        def train_epoch(self):
+            for x, y in self.loader:
+                self.optimizer.zero_grad()
+                self.model(x, y).backward()
+                self.optimizer.step()
+                self.scheduler.step()  # a new rate
+                print("next")
+
+        def fit(self):
+            for epoch in range(10):
+                self.train_epoch()
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+    from torch.optim import Adam
+    from torch.optim.lr_scheduler import LambdaLR
+    from engine import train_epoch
+
+    def main(net, loader, scaler=None):
+        optimizer = Adam(net.parameters())
+        scheduler = LambdaLR(optimizer, lambda epoch: 0.9 ** epoch)
+        for epoch in range(10):
+            if scheduler is not None:
+                scheduler.step()
+        #       ^^^^^^^^^^^^^^^^
+            train_epoch(net, loader, optimizer, torch.amp.GradScaler())
+    """,
+    fixed="""
+    import torch
+    from torch.optim import Adam
+    from torch.optim.lr_scheduler import LambdaLR
+    from engine import train_epoch
+
+    def main(net, loader, scaler=None):
+        optimizer = Adam(net.parameters())
+        scheduler = LambdaLR(optimizer, lambda epoch: 0.9 ** epoch)
+        for epoch in range(10):
+            train_epoch(net, loader, optimizer, torch.amp.GradScaler())
+            if scheduler is not None:
+                scheduler.step()
+    """,
+    applicability=Applicability.UNSAFE,
+    files={
+        "engine.py": """
+        def train_epoch(net, loader, optimizer, scaler):
+            for x, y in loader:
+                optimizer.zero_grad()
+                scaler.scale(net(x, y)).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    },
+    show=False,
+)
+rule.bad(
+    """
+    import torch.nn.functional as F
+
+    def fit(model, loader, optimizer, scheduler):
+        for epoch in range(90):
+            scheduler.step()
+        #   ^^^^^^^^^^^^^^^^
+            for x, y in loader:
+                optimizer.zero_grad()
+                F.mse_loss(model(x), y).backward()
+                optimizer.step()
+    """,
+    fixed="""
+    import torch.nn.functional as F
+
+    def fit(model, loader, optimizer, scheduler):
+        for epoch in range(90):
+            for x, y in loader:
+                optimizer.zero_grad()
+                F.mse_loss(model(x), y).backward()
+                optimizer.step()
+            scheduler.step()
+    """,
+    applicability=Applicability.UNSAFE,
+    files={
+        "main.py": """
+        import torch
+        from example import fit
+
+        def main(model, loader):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            fit(model, loader, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 30))
+
+        if __name__ == "__main__":
+            main(None, [])
+        """
+    },
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def train(generator, critic, loader):
+        opt_g = torch.optim.Adam(generator.parameters())
+        opt_d = torch.optim.Adam(critic.parameters())
+        sched_g = torch.optim.lr_scheduler.ExponentialLR(opt_g, 0.9)
+        sched_d = torch.optim.lr_scheduler.ExponentialLR(opt_d, 0.9)
+        for epoch in range(10):
+            for x in loader:
+                critic(x).mean().backward()
+                opt_d.step()
+                sched_d.step()
+                sched_g.step(epoch)
+            #   ^^^^^^^^^^^^^^^^^^^
+                critic(generator(x)).mean().backward()
+                opt_g.step()
+    """,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def adjust(scheduler):
+        scheduler.step()
+
+    def train(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+        for epoch in range(10):
+            adjust(scheduler)
+        #   ^^^^^^^^^^^^^^^^^
+            for x in loader:
+                if x is None:
+                    continue
+                model(x).backward()
+                optimizer.step()
+    """,
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    def train(model, loader, epochs):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+        for epoch in range(epochs):
+            for x, y in loader:
+                optimizer.zero_grad()
+                model(x, y).backward()
+                optimizer.step()
+            scheduler.step()
+    """,
+    why="the scheduler steps at the end of the epoch",
+)
+rule.ok(
+    """
+    import torch
+
+    def train(model, loader, epochs):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+        for epoch in range(epochs):
+            if epoch > 0:
+                scheduler.step()
+            for x, y in loader:
+                optimizer.zero_grad()
+                model(x, y).backward()
+                optimizer.step()
+    """,
+    why="the first epoch trains with the first learning rate",
+)
+rule.ok(
+    """
+    import torch
+
+    def train(model, train_epoch, validate, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+        for epoch in range(10):
+            plateau.step(validate(model))
+            for x in loader:
+                model(x).backward()
+                optimizer.step()
+    """,
+    why="`ReduceLROnPlateau` waits for a metric",
+)
+rule.ok(
+    """
+    import torch
+
+    def resume(model, loader, start):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+        for _ in range(start):
+            scheduler.step()
+        for epoch in range(start, 90):
+            for x in loader:
+                model(x).backward()
+                optimizer.step()
+            scheduler.step()
+    """,
+    why="the schedule is wound forward before training goes on",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    class Warmup:
+        def __init__(self, optimizer):
+            self.optimizer, self.count = optimizer, 0
+
+        def step(self):
+            self.count += 1
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.count * 1e-5
+
+    def train(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = Warmup(optimizer)
+        for x in loader:
+            scheduler.step()
+            model(x).backward()
+            optimizer.step()
+    """,
+    why="a class of the project's own sets the rate of the coming step",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    def train(model, engine, loader, env):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+        for x in loader:
+            engine.train_batch(optimizer, x)
+            scheduler.step()
+            env.step(x)
+            optimizer.step()
+    """,
+    why="code that nobody sees is handed the optimizer first",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    def plot(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+        rates = []
+        for epoch in range(90):
+            scheduler.step()
+            rates.append(scheduler.get_last_lr())
+        return rates
+    """,
+    why="the schedule is drawn, nothing is trained",
+    show=False,
+)
 
 
 @rule.question
 def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
     for step in premature_steps(model):
-        whole = step.is_direct
-        what = "`step()` of the scheduler" if whole else "This call steps the scheduler"
+        what = "The scheduler steps" if step.is_direct else "This call steps the scheduler"
         yield rule.at(
             model.site(step.site.node),
-            f"{what} comes before the first `step()` of its optimizer, so the schedule's first learning rate is skipped.",
+            f"{what} before its optimizer's first step, so the schedule's first learning rate is skipped.",
             help="step the scheduler after the optimizer: behind `optimizer.step()`, or at the end of the epoch.",
             fix=_moved(model.tree, step),
         )

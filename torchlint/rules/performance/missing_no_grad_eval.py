@@ -69,6 +69,271 @@ rule.bad(
     """,
     applicability=Applicability.SAFE,
 )
+rule.bad(
+    """
+    import torch
+
+    def train(net: torch.nn.Module, optimizer, train_loader, val_loader):
+        for epoch in range(10):
+            net.train()
+            for x, y in train_loader:
+                optimizer.zero_grad()
+                torch.nn.functional.mse_loss(net(x), y).backward()
+                optimizer.step()
+            net.eval()
+            # how far are we?
+            for x, y in val_loader:
+                text = """ + "'''two\n    lines'''" + """
+                print(text, (net(x) - y).abs().mean())
+    #                        ^^^^^^
+    """,
+    fixed="""
+    import torch
+
+    def train(net: torch.nn.Module, optimizer, train_loader, val_loader):
+        for epoch in range(10):
+            net.train()
+            for x, y in train_loader:
+                optimizer.zero_grad()
+                torch.nn.functional.mse_loss(net(x), y).backward()
+                optimizer.step()
+            net.eval()
+            # how far are we?
+            with torch.no_grad():
+                for x, y in val_loader:
+                    text = """ + "'''two\n    lines'''" + """
+                    print(text, (net(x) - y).abs().mean())
+    """,
+    applicability=Applicability.SAFE,
+    show=False,
+)
+rule.bad(
+    """
+    from torch import nn, randn
+    from torchvision.utils import save_image
+
+    generator = nn.Sequential(nn.Linear(8, 64), nn.Tanh())
+
+    def sample_images(step):
+        z = randn(25, 8)
+        images = generator(z)
+    #            ^^^^^^^^^^^^
+        save_image(images.data, f"{step}.png")
+    """,
+    fixed="""
+    import torch
+    from torch import nn, randn
+    from torchvision.utils import save_image
+
+    generator = nn.Sequential(nn.Linear(8, 64), nn.Tanh())
+
+    @torch.no_grad()
+    def sample_images(step):
+        z = randn(25, 8)
+        images = generator(z)
+        save_image(images.data, f"{step}.png")
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch as th
+
+    net = th.load("net.pt")
+    out = net(th.rand(1, 3, 8, 8))
+    #     ^^^^^^^^^^^^^^^^^^^^^^^^
+    picture = out[0].detach().numpy()
+    """,
+    fixed="""
+    import torch as th
+
+    net = th.load("net.pt")
+    with th.no_grad():
+        out = net(th.rand(1, 3, 8, 8))
+    picture = out[0].detach().numpy()
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def validate(model, loader):
+        model.eval()
+        for x, y in loader:
+            print(torch.nn.functional.mse_loss(model(x), y))
+    #                                          ^^^^^^^^
+    """,
+    fixed="""
+    import torch
+
+    @torch.no_grad()
+    def validate(model, loader):
+        model.eval()
+        for x, y in loader:
+            print(torch.nn.functional.mse_loss(model(x), y))
+    """,
+    applicability=Applicability.SAFE,
+    files={
+        "main.py": """
+        import torch
+        from example import validate
+
+        validate(torch.nn.Linear(2, 2), [])
+        """
+    },
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    def evaluate(model: torch.nn.Module, loader):
+        model.eval()
+        with torch.no_grad():
+            return sum(model(x).sum().item() for x in loader)
+    """,
+    why="gradients are off",
+)
+rule.ok(
+    """
+    import torch
+
+    def saliency(model: torch.nn.Module, image):
+        model.eval()
+        image.requires_grad_()
+        model(image).max().backward()
+        return image.grad
+    """,
+    why="the gradients are what is asked for",
+)
+rule.ok(
+    """
+    import torch
+
+    def evaluate(model, loader):
+        model.eval()
+        for x, y in loader:
+            print((model(x) - y).abs().mean())
+    """,
+    why="the caller turns gradients off",
+    files={
+        "main.py": """
+        import torch
+        from example import evaluate
+
+        def main(loader):
+            model = torch.nn.Linear(2, 2)
+            with torch.inference_mode():
+                evaluate(model, loader)
+
+        if __name__ == "__main__":
+            main([])
+        """
+    },
+)
+rule.ok(
+    """
+    import contextlib
+    import torch
+
+    @contextlib.contextmanager
+    def evaluating(model):
+        with torch.no_grad():
+            model.eval()
+            yield
+
+    def test(model: torch.nn.Module, loader):
+        with evaluating(model):
+            for x in loader:
+                print(model(x).mean().item())
+
+    def test_too(model: torch.nn.Module, loader):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            model.eval()
+            for x in loader:
+                print(model(x).mean().item())
+    """,
+    why="context managers of the project and of ExitStack turn gradients off",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    def run(model: torch.nn.Module, optimizer, loaders):
+        for phase in ["train", "val"]:
+            model.train(phase == "train")
+            for x, y in loaders[phase]:
+                with torch.set_grad_enabled(phase == "train"):
+                    loss = torch.nn.functional.mse_loss(model(x), y)
+                    if phase == "train":
+                        loss.backward()
+                        optimizer.step()
+    """,
+    why="gradients are on in training only",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    def embed(model: torch.nn.Module, x):
+        model.eval()
+        return model(x).numpy()
+
+    def smoke():
+        net = torch.nn.Linear(3, 3).eval()
+        net(torch.randn(2, 3))
+
+    def extract(model: torch.nn.Module, x):
+        return model(x)
+
+    def batches(model: torch.nn.Module, loader):
+        model.eval()
+        for x in loader:
+            yield model(x)
+    """,
+    why="`numpy()` proves that gradients are off, a smoke test evaluates nothing, the others hand graphs out",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+    from pytorch_lightning import LightningModule
+
+    class Classifier(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = torch.nn.Linear(3, 3)
+
+        def validation_step(self, batch, index):
+            self.net.eval()
+            print(self.net(batch).mean().item())
+    """,
+    why="Lightning calls this hook without gradients",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    def adapt(model: torch.nn.Module, teacher: torch.nn.Module, optimizer, loader):
+        teacher.eval()
+        teacher.requires_grad_(False)
+        model.eval()  # the statistics of batch norm stay
+        for x in loader:
+            loss = (model(x) - teacher(x)).abs().mean()
+            loss.backward()
+            optimizer.step()
+            print(loss.item())
+    """,
+    why="training in eval mode, and a frozen teacher records no graph",
+    show=False,
+)
 
 
 @rule.question
