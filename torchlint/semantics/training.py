@@ -28,6 +28,8 @@ class TrainingLoops:
                           for loop in event.context.loops()}
         steps = [*model.events(*_STEPS, everywhere=True),
                  *(e for e in model.events("method", everywhere=True) if _is_optimizer_like(e))]
+        acted_on = map(_forwards_acted_on, model.events("method", everywhere=True))
+        self._acting: frozenset[Event] = frozenset().union(*acted_on)
         inner = (next((c for c in step.context.loops() if id(c.data) in self._backward), None) for step in steps)
         evaluating = map(_loop_that_evaluates, model.events("mode", everywhere=True))
         self._loops = {id(c.data) for c in inner if c is not None} - {id(c.data) for c in evaluating if c is not None}
@@ -41,7 +43,7 @@ class TrainingLoops:
         What only happens now and then, in a validation round inside, while acting in an environment, or with
         gradients off is no part of it.
         """
-        if event.context.grad is False:
+        if event.context.grad is False or event.subject is None or self._acting & _forwards_of(event.subject):
             return None
         for context in event.context:
             if context.kind == "loop" and id(context.data) in self._loops:
@@ -67,6 +69,18 @@ class TrainingLoops:
             return False
         return isinstance(over, v.Sequence | v.Mapping | v.Parameters | v.Tensor) or rhythm.is_data(over) \
             or device_of(over) is not None
+
+
+def _forwards_of(value: v.Value) -> frozenset[Event]:
+    """The forwards that a value was computed from, with or without their graphs."""
+    return value.flow.forwards | value.flow.detached
+
+
+def _forwards_acted_on(step: Event) -> frozenset[Event]:
+    """The forwards whose output an environment's ``step(action)`` takes: it needs that on the host."""
+    if step.data["name"] != "step" or step.arguments is None or _is_optimizer_like(step):
+        return frozenset()
+    return frozenset().union(*map(_forwards_of, step.arguments.positional))
 
 
 def _is_over_batches(over: v.Value) -> bool:

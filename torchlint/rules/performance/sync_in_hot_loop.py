@@ -198,6 +198,25 @@ rule.ok(
     """
     import torch
 
+    def train(model, target, environment, memory, optimizer):
+        model.cuda()
+        state = environment.reset()
+        for step in range(1000):
+            action = torch.argmax(model(torch.tensor(state, device="cuda")), dim=1).cpu().numpy()
+            state, reward, done, info = environment.step(action)
+            states, rewards = memory.sample(32)
+            loss = (model(states) - rewards).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """,
+    why="the environment takes the action of every step",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
     def train(model, loader, criterion, optimizer):
         for images, labels, names in loader:
             loss = criterion(model(images.cuda()), labels.cuda())
