@@ -49,6 +49,7 @@ def collection_paused() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            gc.unfreeze()
             gc.enable()
 
 

@@ -13,8 +13,8 @@ from torchlint.checking import Checker, FileResult, Mode, Task, origin_of
 from torchlint.config import Settings
 from torchlint.findings import Diagnostic
 
-MEMORY = 420 * memory.MEGABYTE
-"""What all processes together should stay below, as far as many workers and huge files allow."""
+MEMORY = 400 * memory.MEGABYTE
+"""What a process should stay below, as far as huge files allow."""
 
 _WITHOUT_MEASURE = 2_000_000
 """Where memory cannot be measured: bytes of source after which a process cleans up."""
@@ -37,8 +37,9 @@ def starts_quickly() -> bool:
 class Housekeeper:
     """Keeps a process below its share of memory; asked after every file.
 
-    ``replaceable`` says that a fresh process costs next to nothing: it is a fork. A collection of
-    a heap of trees takes seconds, so such a process is not cleaned but replaced.
+    ``replaceable`` says that a fresh process costs next to nothing: it is a fork. What is left of
+    a run over one file is collected first (trees are frozen, so that this takes milliseconds);
+    where that is not enough, a process that can be replaced is, another one drops all it kept.
     """
 
     def __init__(self, checker: Checker, share: int, *, replaceable: bool) -> None:
@@ -58,6 +59,7 @@ class Housekeeper:
             return False
         if held <= self._share:
             return False
+        gc.collect()
         memory.trim()
         # Less than the whole share must be reached, or the next file would bring us here again.
         if (memory.resident() or 0) <= 0.9 * self._share:

@@ -20,8 +20,6 @@ from torchlint.checking import Checker, Mode, Task
 from torchlint.config import Settings
 from torchlint.work import MEMORY, Housekeeper, OnResult, guarded, lost, starts_quickly
 
-_LEAST_MEMORY = 120 * memory.MEGABYTE
-_OWN_MEMORY = 60 * memory.MEGABYTE
 
 PATIENCE = 60.0
 """Seconds that a file may take, plus as much for every million bytes: ten times the slowest file seen."""
@@ -76,7 +74,6 @@ class _Pool:
     ) -> None:
         self._tasks, self._settings, self._mode, self._on_result = tasks, settings, mode, on_result
         self._jobs = max(1, min(jobs, len(tasks)))
-        self._share = max(_LEAST_MEMORY, (MEMORY - _OWN_MEMORY) // self._jobs)
         self._queue = deque(batches(tasks, self._jobs))
         self._retried: set[int] = set()
         self._workers: list[_Worker] = []
@@ -109,7 +106,7 @@ class _Pool:
         forked = self._context.get_start_method() == "fork"
         process = self._context.Process(  # type: ignore[attr-defined]  # every context has it
             target=_work,
-            args=(theirs, to_close if forked else [], self._tasks, self._settings, self._mode, self._share, forked),
+            args=(theirs, to_close if forked else [], self._tasks, self._settings, self._mode, forked),
             daemon=True,
         )
         with _interrupts_held():
@@ -194,7 +191,6 @@ def _work(
     tasks: Sequence[Task],
     settings: Sequence[Settings],
     mode: Mode,
-    share: int,
     forked: bool,
 ) -> None:
     """A worker: batches of indices in, a result for each out, until an empty batch or the parent's end."""
@@ -203,7 +199,7 @@ def _work(
         other.close()  # or this worker would keep its siblings' pipes, and so them, alive
     gc.disable()
     checker = Checker(settings, mode)
-    keeper = Housekeeper(checker, share, replaceable=forked)
+    keeper = Housekeeper(checker, MEMORY, replaceable=forked)
 
     def serve() -> None:
         while batch := connection.recv():

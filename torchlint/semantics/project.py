@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from torchlint.syntax.source import Source, SourceError, read_source
 from torchlint.syntax.tree import ParserLimit, Tree, parse
 
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
-_MOST_KEPT = 4_000_000  # characters of source whose trees are kept; a tree takes about 60 bytes for each
+_MOST_KEPT = 2_500_000  # characters of source whose trees are kept; a tree takes about 80 bytes for each
 _LARGEST_LINKED = 400_000  # bytes; a larger file is generated, not written
 
 
@@ -43,6 +44,7 @@ class Project:
                 if size <= _LARGEST_LINKED:
                     self._trees[path] = parse(read_source(path, shown_path(path)))
                     self._kept += size
+                    _freeze()
             except (OSError, SourceError, ParserLimit):
                 pass
         return self._trees[path]
@@ -56,6 +58,7 @@ class Project:
         same = known is not None and known.source.text == source.text
         self._kept += 0 if same else len(source.text)
         tree = self._trees[path] = Tree(source, known.module) if known is not None and same else parse(source)
+        _freeze()
         return tree
 
     def text(self, path: Path) -> bytes:
@@ -169,6 +172,12 @@ class Project:
         if "__init__.py" in listing:
             return folder / "__init__.py"
         return folder if any(n.endswith(".py") for n in listing) else None
+
+
+def _freeze() -> None:
+    """Where the garbage collector is paused, spare it the trees: a tree has no cycles, and millions of nodes."""
+    if not gc.isenabled():
+        gc.freeze()
 
 
 @functools.lru_cache(4096)

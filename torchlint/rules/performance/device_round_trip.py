@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.recording import Event
     from torchlint.syntax.tree import Tree
 
-rule = Rule("TL104", since="0.1", triggers=(b".to(", b".cuda(", b"torch.cuda", b".xpu(", b"device="))
+rule = Rule("TL104", since="0.1", names=("cpu", "numpy", "tolist", "item", "cuda", "to"),
+            triggers=(b".to(", b".cuda(", b"torch.cuda", b".xpu(", b"device="))
 
 rule.bad(
     """

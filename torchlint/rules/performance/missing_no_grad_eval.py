@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.syntax.tree import Tree
 
-rule = Rule("TL107", since="0.1", triggers=(b"torch",))
+rule = Rule("TL107", since="0.1",
+            names=("eval", "detach", "data", "item", "numpy", "cpu", "tolist", "argmax", "save_image"),
+            triggers=(b".eval", b".detach", b".data", b".item", b".numpy", b".cpu", b".tolist", b"argmax",
+                      b"save_image"))
 
 rule.bad(
     """

@@ -44,7 +44,12 @@ if TYPE_CHECKING:
     from torchlint.semantics.recording import Event
     from torchlint.syntax.tree import Tree
 
-rule = Rule("TL105", since="0.1", triggers=(b".to(", b".cuda(", b".type(", b".type_as(", b".cuda", b".xpu("))
+rule = Rule("TL105", since="0.1",
+            names=("zeros", "ones", "rand", "randn", "arange", "full", "eye", "empty", "linspace", "logspace", "randint",
+                   "randperm", "normal", "bernoulli", "range", "tril_indices", "triu_indices", "hann_window",
+                   "hamming_window", "Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "IntTensor",
+                   "ByteTensor", "BoolTensor", "tensor", "uniform", "random"),
+            triggers=(b".to(", b".cuda(", b".type(", b".type_as(", b".cuda", b".xpu("))
 
 rule.bad(
     """
