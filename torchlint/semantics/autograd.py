@@ -243,15 +243,21 @@ class _Regions:
         return frame.call is None or frame.call.is_entry or carries(frame.call.result, event)
 
     def _outermost(self, node: Node) -> Statement:
-        """The largest statement around a node that holds nothing which needs gradients."""
-        statement = self.tree.statement(node)
+        """The largest statement around a node that holds nothing which needs gradients.
+
+        What a test guards is wrapped inside of the test, unless the whole function is.
+        """
+        statement = guarded = self.tree.statement(node)
         while True:
             above = self._statement_around(statement)
-            if above is None or isinstance(above, (cst.FunctionDef, cst.ClassDef)) or above in self.needing:
-                return statement
-            if (isinstance(above, cst.If) and _is_main_guard(above)) or _yields(above):
-                return statement
+            if isinstance(above, cst.FunctionDef):
+                return statement if above not in self.needing and not _yields(above) else guarded
+            if above is None or isinstance(above, cst.ClassDef) or above in self.needing or _yields(above):
+                return guarded
+            if isinstance(above, cst.If) and _is_main_guard(above):
+                return guarded
             statement = above
+            guarded = guarded if isinstance(above, cst.If) else above
 
     def _statement_around(self, statement: Statement) -> Statement | None:
         block = self.tree.parent(statement)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.semantics import values as v
-from torchlint.semantics.attributes import Deferred, set_attribute
+from torchlint.semantics.attributes import Deferred, Lazy, set_attribute
 from torchlint.semantics.calls import decorate, define, value_of_annotation
 from torchlint.semantics.containers import extend, get_item, iterate, set_item
 from torchlint.semantics.expressions import force, index_of, narrow, operate, truth
@@ -54,7 +54,17 @@ def _can_wait(machine: Interpreter, node: cst.Assign) -> bool:
         return False
     if machine.project.source != frame.module.path:
         return True  # another file: nothing is reported there now
-    return machine.triggers is not None and machine.triggers.isdisjoint(names_in(node.value))
+    if machine.triggers is None or _calls_an_object(machine, node.value):
+        return False
+    return machine.triggers.isdisjoint(names_in(node.value))
+
+
+def _calls_an_object(machine: Interpreter, node: cst.BaseExpression) -> bool:
+    """Whether something is called that the module made, such as a model: that is work, not a constant."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name):
+        return False
+    callee = machine.frame.names.get(node.func.value)
+    return callee is not None and not isinstance(callee, (v.Function, v.Class, v.Symbol, Lazy))
 
 
 _WORK = frozenset({cst.Call, cst.Dict, cst.List, cst.Tuple, cst.DictComp, cst.ListComp})

@@ -276,6 +276,7 @@ rule.ok(
                     if phase == "train":
                         loss.backward()
                         optimizer.step()
+                print(loss.item())
     """,
     why="gradients are on in training only",
     show=False,
