@@ -177,15 +177,8 @@ class Checker:
         return self._projects[task.root]
 
     def changed_project(self, task: Task, changed: Mapping[Path, Source]) -> Project:
-        """The task's project with some files changed: what was parsed is known to it, what was run is not."""
-        from torchlint.semantics.project import Project
-
-        known = self._project(task)
-        project = Project(task.root)
-        project._trees.update(known._trees)
-        for path, source in changed.items():
-            project.adopt(path, source)
-        return project
+        """The task's project with some files changed."""
+        return self._project(task).changed(changed)
 
     def _selection(self, task: Task) -> Selection:
         settings = self._settings[task.settings]

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
+from torchlint.semantics.host import kept
 from torchlint.semantics.interpreter import widened
 from torchlint.semantics.library import is_module
 from torchlint.semantics.recording import Block, Context
@@ -365,6 +366,7 @@ def set_attribute(machine: Interpreter, value: v.Value, name: str, new: v.Value,
     """``value.name = new``."""
     if isinstance(new, v.Array):
         new.held = True
+    kept(new)
     if isinstance(value, v.Instance):
         machine.write(value.attributes, name, new)
         machine.consume(new, node, "stored")

@@ -125,7 +125,7 @@ def _is_wasted(event: Event) -> bool:
         return False
     if event.data.get("training") is False or _evaluation_data(event):
         return not _is_smoke_test(event)
-    return bool(event.used) and event.used <= _READ
+    return bool(event.used) and event.used <= _READ and event.data.get("records", True) is True
 
 
 def _is_wanted(event: Event) -> bool:

@@ -27,19 +27,16 @@ def models_of_callers(model: Model, event: Event, default: v.Site | None = None)
 
     They are run anew, after this source: what it recorded stays, the state of shared modules does not.
     """
-    from torchlint.semantics.model import build_model
+    from torchlint.semantics.model import model_of_caller
 
     name = (_owner_of(default) if default is not None else None) or _name_called(event)
     if name is None:
         return []
     known = model.callers.get(name)
     if known is None:
-        project = model.machine.project.project
         paths = _calling(model, name)
-        trees = [project.tree(path) for path in paths] if len(paths) <= _MOST_FILES else [None]
-        models = [build_model(project, tree.source, path, model.target_torch)
-                  for path, tree in zip(paths, trees) if tree is not None and None not in trees]
-        known = model.callers[name] = models if None not in trees else "cut"
+        models = [model_of_caller(model, path) for path in paths] if len(paths) <= _MOST_FILES else [None]
+        known = model.callers[name] = [m for m in models if m is not None] if None not in models else "cut"
     return None if isinstance(known, str) else known
 
 

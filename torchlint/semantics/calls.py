@@ -96,7 +96,7 @@ def _call_unknown(machine: Interpreter, callee: v.Unknown, arguments: v.Argument
     result = v.Unknown(f"{callee.name}()", flow)
     result.device = _forward_device(callee, operands)
     if machine.context.grad is not False:
-        machine.recordings += 1
+        machine.unseen += 1
     if machine.forwarding == 0:
         event = machine.emit("forward", node, callee, result, arguments, **forward_facts(callee))
         if machine.context.grad is not False and not is_frozen(callee):
@@ -470,7 +470,7 @@ def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v
         block = Block()
         context = Context(machine.context, "call", machine.site(node), module)
         machine.forwarding += 1
-        cuts, recordings = len(machine.cut), machine.recordings
+        cuts, recordings, unseen = len(machine.cut), machine.recordings, machine.unseen
         try:
             with machine.within(context, block):
                 result = run(inner)
@@ -478,14 +478,16 @@ def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v
             machine.forwarding -= 1
             del summaries[key]
         if len(machine.cut) == cuts and machine.depth < 4:
-            summaries[key] = result, inputs, block, context, machine.recordings > recordings
+            summaries[key] = result, inputs, block, context, (machine.recordings > recordings, machine.unseen > unseen)
         _replay(machine, module, node, block, context)
-        made_by, records = inputs, machine.recordings > recordings or len(machine.cut) > cuts
+        made_by = inputs
+        records, may_record = machine.recordings > recordings, machine.unseen > unseen or len(machine.cut) > cuts
     elif summary == "running":
         return opaque_forward(machine, module, arguments, node)
     else:
-        result, made_by, block, context, records = summary
+        result, made_by, block, context, (records, may_record) = summary
         machine.recordings += records
+        machine.unseen += may_record
         _replay(machine, module, node, block, context)
     for mark, value in zip(made_by.values(), inputs, strict=False):
         for producer in _layers_of(value):
@@ -495,8 +497,9 @@ def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v
     device = device_of(module)
     event = None
     if outermost:
-        records = records or has_own_parameters(module)
-        event = machine.emit("forward", node, module, None, arguments, records=records, **forward_facts(module))
+        own = has_own_parameters(module)
+        recorded = True if records or own else None if may_record or own is None else False
+        event = machine.emit("forward", node, module, None, arguments, records=recorded, **forward_facts(module))
         if machine.context.grad is False or is_frozen(module):
             event = None
     result = _restored(result, back, outer_flow, device, event)
@@ -624,8 +627,9 @@ def opaque_forward(machine: Interpreter, module: v.Value, arguments: v.Arguments
     flow = v.merge_flows(o.flow for o in operands)
     device = _forward_device(module, operands)
     known = isinstance(module, v.External) and layer_of(module.name) is not None
-    if machine.context.grad is not False and (not known or _has_parameters(module)):
-        machine.recordings += 1
+    if machine.context.grad is not False:
+        machine.recordings += known and _has_parameters(module)
+        machine.unseen += not known
     if machine.forwarding == 0 and (not known or _has_parameters(module)):
         event = machine.emit("forward", node, module, None, arguments, **forward_facts(module))
         if machine.context.grad is not False and not is_frozen(module):

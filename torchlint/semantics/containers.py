@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint.semantics import arrays
 from torchlint.semantics import values as v
-from torchlint.semantics.host import assigned
+from torchlint.semantics.host import assigned, walked
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -80,6 +80,8 @@ def iterate(machine: Interpreter, value: v.Value) -> v.Value:
         return v.join(*keys) if keys and not value.open else v.Text()
     if isinstance(value, v.Parameters):
         return parameter_of(value)
+    if isinstance(value, (v.Tensor, v.Array)):
+        walked(value)
     if isinstance(value, v.Tensor):
         return v.Tensor(v.merge_flows([value.flow]), value.device, value.dtype, index=value.index)
     if isinstance(value, v.Array):
@@ -156,6 +158,8 @@ def get_item(machine: Interpreter, value: v.Value, index: v.Value, node: cst.CST
         if isinstance(index, v.Const) or not known:
             return value.rest or v.Unknown("item")
         return v.join(*known)
+    if isinstance(value, (v.Tensor, v.Array)):
+        walked(value, index)
     if isinstance(value, v.Tensor):
         machine.consume(value, node)
         if isinstance(index, v.Tensor) and index.dtype == "bool":

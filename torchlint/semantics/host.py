@@ -26,6 +26,7 @@ OVERWRITING = frozenset({
     "zero_", "fill_", "random_", "normal_", "uniform_", "bernoulli_", "exponential_", "log_normal_", "geometric_",
     "cauchy_",
 })
+HOST_ONLY = OVERWRITING | {"apply_", "map_", "map2_"}  # random numbers of the host on purpose, or Python code
 _FILLS = frozenset({
     "numpy.zeros", "numpy.ones", "numpy.full", "numpy.empty", "numpy.eye", "numpy.identity", "numpy.arange",
     "numpy.linspace", "numpy.logspace", "numpy.tri", "numpy.random.rand", "numpy.random.randn",
@@ -130,6 +131,20 @@ def needs_host(name: str) -> bool:
 
 _PYTHON = frozenset({"builtins.list", "builtins.tuple", "builtins.zip", "builtins.enumerate", "builtins.reversed",
                      "builtins.sum", "builtins.max", "builtins.min", "builtins.abs", "copy.copy", "copy.deepcopy"})
+
+
+def walked(value: v.Value, index: v.Value | None = None) -> None:
+    """Code goes through a value's elements one by one, as it does on the host only: it had to come down."""
+    if value.flow.lowered is not None:
+        parts = index.items if isinstance(index, v.Sequence) and index.type in ("slice", "tuple") else [index]
+        if index is None or any(isinstance(part, v.Number) for part in parts):
+            value.flow.lowered.data["walked"] = True
+
+
+def kept(value: v.Value) -> None:
+    """A value is stored: it may have come down to spare the device's memory."""
+    if value.flow.lowered is not None:
+        value.flow.lowered.data["kept"] = True
 
 
 def settled(flow: v.Flow) -> v.Flow:

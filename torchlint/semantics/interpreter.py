@@ -88,13 +88,15 @@ class Interpreter:
         self.modules: list[v.Instance] = []  # the project's own modules that were made
         self.made: dict[v.Class, dict[Any, v.Instance]] = {}  # submodules, by class and arguments
         self.habits = Habits()
+        self.statement: cst.CSTNode | None = None  # the expression that is a statement, while it is run
         self.deferred: dict[v.Value, v.Value] = {}  # modules' constants that somebody asked for
         self.triggers: frozenset[str] | None = None  # identifiers without which no rule can report; None: any may
         self.inherited: dict[tuple[v.Value, str], v.Unknown] = {}  # attributes that an unseen base class may set
         self.sharing = False  # whether an entry may be given an object that another one made
         self.generic: dict[v.Class, v.Instance] = {}  # objects made with unknown arguments
         self.summaries: dict[int, dict[Any, Any]] = {}  # modules' forwards that were run, by id
-        self.recordings = 0  # layers with parameters, and code nobody sees, that autograd may record inside forwards
+        self.recordings = 0  # calls that autograd records inside forwards: layers with parameters
+        self.unseen = 0  # calls that it may record there: code that nobody sees
         self.externals: list[v.External] = []
         self.forwarded: set[int] = set()  # modules that were called, by id
         self.bias_uses: list[v.BiasUse] = []

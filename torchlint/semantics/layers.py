@@ -12,6 +12,7 @@ from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.callers import models_of_callers
 from torchlint.semantics.recording import Context, Event
+from torchlint.syntax.linked import expression_text
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
@@ -147,4 +148,4 @@ def _asks_first(use: v.BiasUse) -> bool:
 
 
 def _asked_of(test: cst.CSTNode) -> str:
-    return _ASKS_FOR_PRESENCE.sub("", cst.Module([]).code_for_node(test))
+    return _ASKS_FOR_PRESENCE.sub("", expression_text(test))

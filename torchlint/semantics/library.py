@@ -63,7 +63,7 @@ def call_symbol(machine: Interpreter, name: str, arguments: v.Arguments, node: c
     if kind == "unknown" and known.category == "class":
         return construct(machine, name, "object", arguments, node)
     result = result_of(machine, kind, arguments, node, known)
-    if result.flow.lowered is not None and needs_host(name):
+    if result.flow.lowered is not None and (needs_host(name) or arguments.may_hold("return_index")):
         result.flow = settled(result.flow)
     if name.startswith("numpy."):
         numpy_fill(machine, name, arguments, node, result)
@@ -337,8 +337,7 @@ def _set_grad_enabled(machine: Interpreter, name: str, arguments: v.Arguments, n
     made = v.External(name, "grad_context", arguments, machine.site(node))
     context = Context(machine.context, "with", machine.site(node), made)
     context.grad = grad_of(made)
-    parent = machine.frame.module.tree.parent(node)
-    if isinstance(parent, cst.Expr):  # a statement, not a with item: it lasts
+    if machine.statement is node:  # no with item: it lasts
         machine.context = context
         if context.grad is not True:
             machine.emit("grad_switched", node, made)
@@ -866,7 +865,7 @@ def _scalar(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.C
     if name == "builtins.int" and len(arguments.positional) == 1 and isinstance(arguments.positional[0], v.Unknown):
         guess = arguments.positional[0].guess
         return v.Unknown("int", guess=guess) if guess is not None else v.Number()
-    return v.Number(v.merge_flows(a.flow for a in arguments.positional).without_graph())
+    return v.Number(settled(v.merge_flows(a.flow for a in arguments.positional).without_graph()))
 
 
 @handles("builtins.sum", "builtins.min", "builtins.max")

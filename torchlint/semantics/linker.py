@@ -10,10 +10,10 @@ import libcst as cst
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import Deferred, Lazy, ProjectModule
-from torchlint.semantics.project import Project
+from torchlint.semantics.project import AnyTree, Project
 from torchlint.semantics.recording import Block, Context
 from torchlint.semantics.scopes import ModuleModel
-from torchlint.syntax.tree import Tree
+from torchlint.syntax.linked import LazyBody
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
@@ -29,9 +29,11 @@ class Linker:
     all runs over the project: importing is most of the work, and always comes to the same.
     """
 
-    def __init__(self, project: Project, source: Path | None = None, shared: SharedBodies | None = None) -> None:
+    def __init__(self, project: Project, source: Path | None = None, shared: SharedBodies | None = None,
+                 fresh: frozenset[Path] = frozenset()) -> None:
         self.project = project
         self.source = source
+        self.fresh = fresh  # files whose bodies, and those that rest on them, are not shared
         self.shared = shared
         self.modules: dict[Path, ModuleModel] = {}
         self.rests_on: dict[Path, set[Path]] = {}
@@ -61,13 +63,13 @@ class Linker:
             shared = self.shared.load(path)
             if shared is None:
                 return None
-            if self.source not in self.shared.linker.rests_on[path]:
+            if self.fresh.isdisjoint(self.shared.linker.rests_on[path]):
                 self.modules[path] = shared
                 return shared
         tree = self.project.tree(path) if len(self._running) < _LINK_DEPTH else None
         return None if tree is None else self.run(machine, path, tree)
 
-    def run(self, machine: Interpreter, path: Path, tree: Tree) -> ModuleModel:
+    def run(self, machine: Interpreter, path: Path, tree: AnyTree) -> ModuleModel:
         """Run a module's body in a frame of its own, whatever else is going on."""
         model = ModuleModel(path.stem, path, tree)
         self.modules[path] = model
@@ -197,6 +199,7 @@ def _self_assignments(function: v.Function, found: dict[str, list[tuple[v.Functi
 
 _NESTED: dict[type, Any] = {
     cst.IndentedBlock: lambda n: n.body,
+    LazyBody: lambda n: n.body,
     cst.SimpleStatementSuite: lambda n: n.body,
     cst.SimpleStatementLine: lambda n: n.body,
     cst.For: lambda n: [n.body, *([n.orelse] if n.orelse else [])],

@@ -9,6 +9,7 @@ import libcst as cst
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.library import device_of
+from torchlint.semantics.names import code_children
 from torchlint.semantics.recording import Block, Context
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while waiting:
         here = waiting.pop()
         yield here
-        waiting.extend(here.children)
+        waiting.extend(code_children(here))
 
 
 def _last_name(node: cst.BaseExpression) -> str:

@@ -11,7 +11,7 @@ from torchlint.semantics import texts
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import TABLES, freeze, part_of_table
 from torchlint.semantics.containers import append, extend, get_item, items_of, iterate
-from torchlint.semantics.host import OVERWRITING, carried, carry, settled, through_unknown, spoil
+from torchlint.semantics.host import HOST_ONLY, OVERWRITING, carried, carry, settled, through_unknown, spoil
 from torchlint.semantics.library import (
     backward,
     device_of,
@@ -150,6 +150,9 @@ def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, argum
         if name == "new_tensor" and data is not None:
             machine.emit("tensor_from_data", node, data, None, arguments, name="Tensor.new_tensor")
     if "in_place" in known.flags:
+        if name in HOST_ONLY:
+            flow = settled(flow)
+            receiver.flow = settled(receiver.flow)
         if name in OVERWRITING and receiver.device == "cpu" and receiver.flow.created is None:
             filled = machine.emit("create", node, None, receiver, arguments, name=f"Tensor.{name}")
             receiver.flow = v.Flow(created=filled)
@@ -365,7 +368,7 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
         backward(machine, node, arguments)
     known = knowledge.method("tensor", name)
     flow = v.merge_flows([receiver.flow, *(settled(o.flow) for o in arguments.all())])
-    if known is None and knowledge.method("ndarray", name) is None:
+    if known is None and knowledge.method("ndarray", name) is None or name in HOST_ONLY:
         flow = settled(flow)
     event = machine.emit("method", node, receiver, arguments=arguments, name=name)
     device = receiver.device or next((d for d in map(device_of, arguments.all()) if d not in (None, "cpu")), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -116,16 +116,30 @@ def build_model(project: Project, source: Source, path: Path, target_torch: Torc
 
     ``triggers``: identifiers without which nobody will ask anything of a piece of code; None: anybody may.
     """
+    project.make_room()
+    return _run(project, project.adopt(path, source), path, frozenset({path}), target_torch, triggers)
+
+
+def model_of_caller(model: Model, path: Path) -> Model | None:
+    """The model of another file of the project that calls into a model's source; None where it cannot be parsed."""
+    project = model.machine.project.project
+    tree = project.tree(path)
+    if tree is None:
+        return None
+    fresh = frozenset({path, model.module.path})
+    return _run(project, tree, path, fresh, model.target_torch, model.machine.triggers)
+
+
+def _run(project: Project, tree: Any, path: Path, fresh: frozenset[Path], target_torch: TorchVersion | None,
+         triggers: frozenset[str] | None) -> Model:
     if project.last_machine is not None:
         project.last_machine.undo_all()
-    project.make_room()
     if project.shared is None:
         project.shared = SharedBodies(project)
-    tree = project.adopt(path, source)
-    linker = Linker(project, path, project.shared)
+    linker = Linker(project, path, project.shared, fresh)
     machine = project.last_machine = new_machine(linker)
     machine.triggers = triggers
-    machine.foreign_budget = _FOREIGN_BUDGET + _FOREIGN_PER_LINE * source.text.count("\n")
+    machine.foreign_budget = _FOREIGN_BUDGET + _FOREIGN_PER_LINE * tree.source.text.count("\n")
     module = linker.run(machine, path, tree)
     model = Model(tree, machine, module, target_torch)
     if module.body is not None:

@@ -77,14 +77,16 @@ def _set_where(module: v.Value) -> Context | None:
     return None
 
 
-def has_own_parameters(module: v.External | v.Instance) -> bool:
-    """Whether a module holds parameters of its own, besides its submodules', or may."""
+def has_own_parameters(module: v.External | v.Instance) -> bool | None:
+    """Whether a module holds parameters of its own, besides its submodules'; None where it may."""
     if isinstance(module, v.External):
         return False
-    if module.cls.unknown_bases or module.is_generic:
+    held = list(module.attributes.values())
+    if any(part.kind == "parameter" or (isinstance(part, v.External) and part.name == "torch.nn.ParameterList")
+           for part in held):
         return True
-    return any(isinstance(held, v.Unknown) or held.kind == "parameter" or (
-        isinstance(held, v.External) and held.name == "torch.nn.ParameterList") for held in module.attributes.values())
+    may = module.cls.unknown_bases or module.is_generic or any(isinstance(part, v.Unknown) for part in held)
+    return None if may else False
 
 
 def forward_facts(module: v.Value) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import libcst as cst
 
+from torchlint.syntax.linked import LazyBody
+
 _FIELDS: dict[type, tuple[str, ...]] = {}
 _WITHOUT_NAMES = (
     cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Comment, cst.Newline, cst.BaseCompOp,
@@ -62,15 +64,35 @@ def _collect(node: Any, names: set[str]) -> None:
         if cls is cst.Name:
             names.add(here.value)
             continue
+        if cls is LazyBody:
+            names |= here.names()
+            continue
         fields = _FIELDS.get(cls)
         if fields is None:
             fields = _FIELDS[cls] = _code_fields(here)
         for field in fields:
-            child = getattr(here, field)
+            child = getattr(here, field, None)
             if child.__class__ is tuple or child.__class__ is list:
                 waiting.extend(child)
             elif child is not None and child.__class__ is not str:
                 push(child)
+
+
+def code_children(node: Any) -> list[Any]:
+    """The nodes directly below a node that may hold code."""
+    if node.__class__ is LazyBody:
+        return list(node.body)
+    fields = _FIELDS.get(node.__class__)
+    if fields is None:
+        fields = _FIELDS[node.__class__] = _code_fields(node)
+    found: list[Any] = []
+    for field in fields:
+        child = getattr(node, field, None)
+        if isinstance(child, (tuple, list)):
+            found.extend(child)
+        elif child is not None and not isinstance(child, str):
+            found.append(child)
+    return found
 
 
 def _code_fields(node: Any) -> tuple[str, ...]:

@@ -6,17 +6,20 @@ import functools
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from torchlint.semantics import knowledge
 from torchlint.semantics.names import forget as forget_names
 from torchlint.syntax.source import Source, SourceError, read_source
-from torchlint.syntax.tree import ParserLimit, Tree, parse
+from torchlint.syntax.linked import LinkedTree
+from torchlint.syntax.tree import Tree, parse
+
+AnyTree = Tree | LinkedTree
 
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
-_MOST_KEPT = 2_500_000  # characters of source whose trees are kept; a tree takes about 80 bytes for each
+_MOST_KEPT = 8_000_000  # bytes of source whose outlines are kept
 _LARGEST_LINKED = 400_000  # bytes; a larger file is generated, not written
 
 
@@ -25,7 +28,8 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._trees: dict[Path, Tree | None] = {}
+        self._trees: dict[Path, AnyTree | None] = {}
+        self._checked: Path | None = None  # the file whose whole tree is kept
         self._bytes: dict[Path, bytes] = {}
         self._kept = 0  # characters of the trees that are kept
         self.shared: Any = None  # the SharedBodies of all runs, made by the first
@@ -35,31 +39,38 @@ class Project:
 
     # -------------------------------------------------------------------- files
 
-    def tree(self, path: Path) -> Tree | None:
-        """The parsed file; None where it cannot be read or parsed."""
+    def tree(self, path: Path) -> AnyTree | None:
+        """A file that is linked to: an outline, or the whole tree of the one that is checked; None if unreadable."""
         if path not in self._trees:
             self._trees[path] = None
             try:
                 size = path.stat().st_size
                 if size <= _LARGEST_LINKED:
-                    self._trees[path] = parse(read_source(path, shown_path(path)))
+                    self._trees[path] = _outline(read_source(path, shown_path(path)))
                     self._kept += size
-                    _freeze()
-            except (OSError, SourceError, ParserLimit):
+            except (OSError, SourceError):
                 pass
         return self._trees[path]
 
     def adopt(self, path: Path, source: Source) -> Tree:
-        """The tree of a source that is checked now, whatever is on disk (an editor's text, stdin).
+        """The tree of the source that is checked from now on, whatever is on disk (an editor's text, stdin).
 
         Raises what ``parse`` raises.
         """
-        known = self._trees.get(path)
-        same = known is not None and known.source.text == source.text
-        self._kept += 0 if same else len(source.text)
-        tree = self._trees[path] = Tree(source, known.module) if known is not None and same else parse(source)
+        if self._checked is not None:
+            self._trees.pop(self._checked, None)
+        tree = self._trees[path] = parse(source)
+        self._checked = path
         _freeze()
         return tree
+
+    def changed(self, sources: Mapping[Path, Source]) -> Project:
+        """A project with other text in some files: what was parsed is known to it, what was run is not."""
+        project = Project(self.root)
+        project._trees.update(self._trees)
+        for path, source in sources.items():
+            project._trees[path] = _outline(source)
+        return project
 
     def text(self, path: Path) -> bytes:
         """A file's bytes, kept to search for names in; empty where it is no Python file or cannot be read."""
@@ -172,6 +183,13 @@ class Project:
         if "__init__.py" in listing:
             return folder / "__init__.py"
         return folder if any(n.endswith(".py") for n in listing) else None
+
+
+def _outline(source: Source) -> LinkedTree | None:
+    try:
+        return LinkedTree(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _freeze() -> None:

@@ -15,9 +15,10 @@ from torchlint.semantics.expressions import force, index_of, narrow, operate, tr
 from torchlint.semantics.imports import import_name, import_names
 from torchlint.semantics.interpreter import widened
 from torchlint.semantics.library import enter
-from torchlint.semantics.names import names_in, once_per_node
+from torchlint.semantics.names import code_children, names_in, once_per_node
 from torchlint.semantics.recording import Context
 from torchlint.semantics.scopes import Frame
+from torchlint.syntax.linked import LazyBody
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Arm, Interpreter
@@ -26,6 +27,7 @@ _UNROLL = 12  # elements of a known list up to which a loop over it is run eleme
 
 
 def expr(machine: Interpreter, node: cst.Expr) -> None:
+    machine.statement = node.value
     value = machine.evaluate(node.value)
     if isinstance(node.value, cst.Call):
         return
@@ -106,6 +108,8 @@ def assign_to(machine: Interpreter, target: cst.BaseExpression, value: v.Value) 
     elif isinstance(target, (cst.Tuple, cst.List)):
         _unpack(machine, target, value)
     elif isinstance(target, cst.Subscript):
+        if isinstance(target.value, cst.Attribute):
+            machine.mark_used(value, "attribute")
         set_item(machine, machine.evaluate(target.value), index_of(machine, target), value, target)
 
 
@@ -220,7 +224,7 @@ def _captures(pattern: cst.CSTNode) -> list[str]:
         node = waiting.pop()
         if isinstance(node, (cst.MatchAs, cst.MatchStar)) and node.name is not None:
             names.append(node.name.value)
-        waiting.extend(node.children)
+        waiting.extend(code_children(node))
     return names
 
 
@@ -319,6 +323,7 @@ def _try_parts(node: cst.Try | cst.TryStar) -> list[Any]:
 
 _SUITES: dict[type, Callable[[Any], Any]] = {
     cst.IndentedBlock: lambda n: n.body,
+    LazyBody: lambda n: n.body,
     cst.SimpleStatementSuite: lambda n: n.body,
     cst.SimpleStatementLine: lambda n: n.body,
     cst.For: lambda n: [n.body],

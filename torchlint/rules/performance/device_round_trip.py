@@ -131,6 +131,22 @@ rule.ok(
 )
 rule.ok(
     """
+    import numpy as np
+    import torch
+
+    class Search:
+        def step(self, score, length):
+            values = score.cpu().numpy()
+            for i in range(1, length):
+                values[i] = np.maximum(values[i], values[i - 1])
+            self.best = score.cpu()
+            noise = score.cpu().normal_().to(score.device)
+            return torch.from_numpy(values).cuda(), self.best.cuda(), noise
+    """,
+    why="a loop over elements runs better on the host, what is kept spares the device, noise is drawn there on purpose",
+)
+rule.ok(
+    """
     import torch
 
     def report(loss, device):
@@ -165,21 +181,12 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
 def _comes_back(event: Event) -> bool:
     """Whether the value was lowered in the same run of the same function (or in one that this calls) and loops."""
     lowered = event.subject.flow.lowered if event.subject is not None else None
-    if lowered is None or lowered.data.get("old") == "cpu":
+    if lowered is None or lowered.data.get("old") == "cpu" or lowered.data.keys() & {"walked", "kept"}:
         return False
     calls = event.context.calls()
     if calls and calls[0].node.key not in {c.node.key for c in lowered.context.calls()}:
         return False
-    return {c.node.key for c in lowered.context.loops()} <= {c.node.key for c in event.context.loops()} or (
-        lowered.context.depth > event.context.depth and _is_followed(event, lowered))
-
-
-def _is_followed(event: Event, lowered: Event) -> bool:
-    """Whether the loops that only the way down is in belong to functions that this one calls."""
-    inner = [c for c in lowered.context if c.kind in ("loop", "call")]
-    mine = {c.node.key for c in event.context if c.kind in ("loop", "call")}
-    outermost = next((c for c in reversed(inner) if c.node.key not in mine), None)
-    return outermost is not None and outermost.kind == "call"
+    return {c.node.key for c in lowered.context.loops()} <= {c.node.key for c in event.context.loops()}
 
 
 def _moves_again(event: Event, node: cst.Call) -> bool:

@@ -127,6 +127,25 @@ rule.bad(
     import numpy as np
     import torch
 
+    def half(n):
+        return torch.tensor(np.zeros((n, n))[:, : n // 2])
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import numpy as np
+    import torch
+
+    def half(n):
+        return torch.as_tensor(np.zeros((n, n))[:, : n // 2])
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import numpy as np
+    import torch
+
     def f(image, rows):
         mask = image.strides and torch.tensor(image)
         #                        ^^^^^^^^^^^^^^^^^^^
@@ -280,6 +299,8 @@ def _fix(model: Model, node: cst.Call, events: list[Event]) -> Fix | None:
 def _is_ours_alone(model: Model, call: cst.Call, array: v.Array) -> bool:
     """Whether the memory was made within this very call, so that nobody else can reach it."""
     while array.owner is not None and not array.held:
+        if array.site is not None and isinstance(array.site.node, cst.Subscript):
+            return False  # a copy of a part is contiguous, the part itself is not
         array = array.owner
     made = array.site
     if array.held or not array.fresh or made is None or made.tree is not model.tree:
