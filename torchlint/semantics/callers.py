@@ -99,8 +99,8 @@ def runs_of(model: Model, open_events: list[Event]) -> list[Model]:
     """
     found: dict[Path, Model] = {model.module.path: model}
     for event in open_events:
-        if event.context.entry().data != "function":
-            continue
+        if event.context.entry().data != "function" or _name_called(event) == "__call__":
+            continue  # a call of an object does not name what it calls
         for other in models_of_callers(model, event) or ():
             if model.module.path in other.machine.project.modules:
                 found.setdefault(other.module.path, other)
