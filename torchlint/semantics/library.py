@@ -408,7 +408,8 @@ def _tensor_from_data(machine: Interpreter, name: str, arguments: v.Arguments, n
     if device == "cpu" and where is None:
         created = carried([data]) if data is not None else None
         if created is not None or _are_sizes(name, arguments) or isinstance(data, v.External) and data.kind == "range":
-            made.flow = made.flow.changed(created=created or event)
+            event.data["source"] = created
+            made.flow = made.flow.changed(created=event)
     if where is not None and data is not None and device not in (None, "cpu"):
         machine.emit("to_device", node, data, made, arguments, how="device=", where=where)
     return made

@@ -44,12 +44,17 @@ if TYPE_CHECKING:
     from torchlint.semantics.recording import Event
     from torchlint.syntax.tree import Tree
 
-rule = Rule("TL105", since="0.1",
-            names=("zeros", "ones", "rand", "randn", "arange", "full", "eye", "empty", "linspace", "logspace", "randint",
-                   "randperm", "normal", "bernoulli", "range", "tril_indices", "triu_indices", "hann_window",
-                   "hamming_window", "Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "IntTensor",
-                   "ByteTensor", "BoolTensor", "tensor", "uniform", "random"),
-            triggers=(b".to(", b".cuda(", b".type(", b".type_as(", b".cuda", b".xpu("))
+_MAKERS = """
+    zeros ones rand randn arange full eye empty linspace logspace randint randperm normal bernoulli range tri
+    tril_indices triu_indices hann_window hamming_window blackman_window bartlett_window kaiser_window fftfreq rfftfreq
+    zero_ fill_ random_ normal_ uniform_ as_tensor tensor Tensor FloatTensor DoubleTensor HalfTensor LongTensor IntTensor
+    ByteTensor BoolTensor identity random uniform random_sample standard_normal binomial poisson
+"""
+
+rule = Rule(
+    "TL105", since="0.1", names=tuple(_MAKERS.split()),
+    triggers=(b".to(", b".cuda(", b".type(", b".type_as(", b".cuda", b".xpu("),
+)
 
 rule.bad(
     """
@@ -283,13 +288,21 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
 def _created(event: Event) -> Event:
     created = event.subject.flow.created if event.subject is not None else None
     assert created is not None
-    return created
+    return list(_origins(created))[-1]
+
+
+def _origins(created: Event) -> Iterator[Event]:
+    """The event that made a value, and the one that made what it was made from."""
+    here: Event | None = created
+    while here is not None:
+        yield here
+        here = here.data.get("source")
 
 
 def _made_here(event: Event) -> bool:
     """Whether what moves was made by a factory, in the function that moves it or one that this calls."""
     created = event.subject.flow.created if event.subject is not None else None
-    if created is None or created.data.get("filled") or event.data.get("how") == "device=":
+    if created is None or event.data.get("how") == "device=" or any(e.data.get("filled") for e in _origins(created)):
         return False
     if event.arguments is not None and (event.arguments.stars or event.arguments.double_stars):
         return False  # it may as well say a dtype only
