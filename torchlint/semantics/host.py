@@ -11,7 +11,7 @@ the host: other libraries, unknown code, Python numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -79,14 +79,18 @@ def _may_be_data(value: v.Value, operation: str = "") -> bool:
         return False
     if isinstance(value, v.Unknown):
         arithmetic = operation == "arithmetic" and not value.uses & {"shape", "size", "to", "cuda", "[]", "iter"}
-        return not (value.kind == "number" or arithmetic and value.flow is v.NO_FLOW and value.device is None)
+        return not (value.kind == "number" or (arithmetic and value.flow is v.NO_FLOW and value.device is None))
     return not (isinstance(value, v.Sequence) and all(not _may_be_data(e) for e in value.elements()))
 
 
-def carry(made: v.Value, operands: Iterable[v.Value], operation: str = "") -> None:
-    """Let a result be what its operands are: made on the host."""
+def carry(made: v.Value, operands: Sequence[v.Value], operation: str = "") -> None:
+    """Let a result be what its operands are: made on the host. What numpy computes is data, what it reshapes is not."""
     if isinstance(made, v.Tensor) and made.device not in ("cpu", None):
         return
+    if isinstance(made, v.Array) and operation not in _TAKE_SIZES:
+        arrays = [operand for operand in operands if isinstance(operand, v.Array)]
+        if operation != "arithmetic" or len(arrays) > 1:
+            return
     created = carried(operands, operation)
     if created is not None:
         made.flow = made.flow.changed(created=created)

@@ -64,7 +64,8 @@ def call_symbol(machine: Interpreter, name: str, arguments: v.Arguments, node: c
         return construct(machine, name, "object", arguments, node)
     result = result_of(machine, kind, arguments, node, known)
     if result.flow.lowered is not None and (needs_host(name) or arguments.may_hold("return_index")):
-        result.flow = settled(result.flow)
+        for part in (result, *(result.elements() if isinstance(result, v.Sequence) else ())):
+            part.flow = settled(part.flow)
     if name.startswith("numpy."):
         numpy_fill(machine, name, arguments, node, result)
     if name.startswith("torch.") and isinstance(result, v.Tensor):

@@ -235,14 +235,15 @@ def _destination(name: str, arguments: v.Arguments) -> tuple[str | None, str | N
     if name == "cpu":
         return "cpu", None, None
     given = [*arguments.positional]
-    for key in ("device", "other", "dtype"):
+    for key in ("device", "other"):
         if key in arguments.keywords:
             given.append(arguments.keywords[key])
+    explicit = arguments.keywords.get("dtype")
     if name == "type_as":
         other = given[0] if given else None
         where = device_of(other) if other is not None else None
         return where if where not in (None, "cpu") else None, None, other
-    where, dtype, target = None, None, None
+    where, dtype, target = None, None if explicit is None else dtype_name(explicit), None
     for value in given:
         for option in value.options():
             found = _as_dtype(option)

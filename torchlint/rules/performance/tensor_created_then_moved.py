@@ -46,9 +46,10 @@ if TYPE_CHECKING:
 
 _MAKERS = """
     zeros ones rand randn arange full eye empty linspace logspace randint randperm normal bernoulli range tri
-    tril_indices triu_indices hann_window hamming_window blackman_window bartlett_window kaiser_window fftfreq rfftfreq
-    zero_ fill_ random_ normal_ uniform_ as_tensor tensor Tensor FloatTensor DoubleTensor HalfTensor LongTensor IntTensor
-    ByteTensor BoolTensor identity random uniform random_sample standard_normal binomial poisson
+    tril_indices triu_indices hann_window hamming_window blackman_window bartlett_window kaiser_window fftfreq
+    rfftfreq zero_ fill_ random_ normal_ uniform_ as_tensor tensor Tensor FloatTensor DoubleTensor HalfTensor
+    LongTensor IntTensor ByteTensor BoolTensor identity random uniform random_sample standard_normal binomial
+    poisson
 """
 
 rule = Rule(
@@ -402,6 +403,8 @@ def _is_pure(node: cst.BaseExpression) -> bool:
     """Whether evaluating the expression earlier gives the same and does nothing else."""
     if isinstance(node, cst.Attribute):
         return _is_pure(node.value)
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+        return _is_pure(node.value) and _is_pure(node.slice[0].slice.value)
     return isinstance(node, cst.Name | cst.SimpleString | cst.Integer)
 
 
