@@ -18,14 +18,15 @@ def item(array: v.Array, index: v.Value, site: v.Site) -> v.Value:
         return v.Array(array.flow, array.dtype, fresh=True, site=site)
     if any(_is_slice(p) or (isinstance(p, v.Const) and p.value in (None, ...)) for p in parts):
         return v.Array(array.flow, array.dtype, owner=array, site=site)
-    if index.kind == "string" or isinstance(index, v.Const) and isinstance(index.value, str):
+    if index.kind == "string" or (isinstance(index, v.Const) and isinstance(index.value, str)):
         return v.Array(array.flow, fresh=False, site=site)  # of an .npz file, or a field of records
     return v.Unknown("item", array.flow)
 
 
 def _picks(value: v.Value) -> bool:
     """Whether an index is a mask or a list or an array of places."""
-    return isinstance(value, v.Array) or (isinstance(value, v.Sequence) and value.type == "list") or _is_comparison(value)
+    is_list = isinstance(value, v.Sequence) and value.type == "list"
+    return is_list or isinstance(value, v.Array) or _is_comparison(value)
 
 
 def _is_slice(value: v.Value) -> bool:
@@ -58,7 +59,7 @@ def is_cast(receiver: v.Unknown, dtype: v.Value | None) -> bool:
     if isinstance(dtype, v.Symbol) and dtype.name.startswith("numpy."):
         return True
     is_column = "['" in receiver.name or '["' in receiver.name or receiver.name == "item"
-    named = isinstance(dtype, v.Const) and isinstance(dtype.value, str) or isinstance(dtype, v.Symbol)
+    named = (isinstance(dtype, v.Const) and isinstance(dtype.value, str)) or isinstance(dtype, v.Symbol)
     return named and not is_column
 
 

@@ -458,7 +458,7 @@ def _factory(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     for value in arguments.all():
         machine.consume(value, node)
     where = arguments.get("device")
-    operands = [a for a in arguments.all() if isinstance(a, v.Tensor)] if name in ("torch.normal", "torch.bernoulli") \
+    operands: list[v.Value] = [a for a in arguments.all() if isinstance(a, v.Tensor)] if name in ("torch.normal", "torch.bernoulli") \
         else []
     if operands:
         return tensor_from(machine, operands, v.merge_flows(o.flow for o in operands), arguments)

@@ -136,7 +136,7 @@ def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, argum
     for value in arguments.all():
         machine.consume(value, node)
     known = knowledge.method("tensor", name)
-    operands = [receiver] if name in _LIKE_OTHER else [receiver, *arguments.all()]
+    operands: list[v.Value] = [receiver] if name in _LIKE_OTHER else [receiver, *arguments.all()]
     flow = v.merge_flows(o.flow for o in operands)
     if known is None:
         if name == "copy":  # no tensor method
