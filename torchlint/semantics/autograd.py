@@ -142,6 +142,12 @@ def _is_wanted(event: Event) -> bool:
     return frame is None or not any(c is frame for c in event.context)
 
 
+def _is_mode_set_in(event: Event, call: Call) -> bool:
+    """Whether the function that a call runs has itself put the module into eval mode."""
+    where = event.data.get("mode_set") if event.data.get("training") is False else None
+    return where is not None and any(c.block is call.body for c in where)
+
+
 def _evaluation_data(event: Event) -> bool:
     """Whether the input is a batch of a dataset that was made with ``train=False`` or for a test split."""
     for value in event.arguments.all() if event.arguments is not None else ():
@@ -240,7 +246,9 @@ class _Regions:
         owner = frame.function.owner if frame.function is not None else None
         if owner is None or not any(_is_module_class(base) for base in owner.external_bases):
             return False
-        return frame.call is None or frame.call.is_entry or carries(frame.call.result, event)
+        if frame.call is None or carries(frame.call.result, event):
+            return True
+        return frame.call.is_entry and not _is_mode_set_in(event, frame.call)
 
     def _outermost(self, node: Node) -> Statement:
         """The largest statement around a node that holds nothing which needs gradients.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -132,9 +134,18 @@ def string(machine: Interpreter, node: cst.SimpleString | cst.ConcatenatedString
     if node.__class__ is cst.SimpleString:
         text: str = node.value  # type: ignore[union-attr]
         if "\\" not in text and text[0] in "'\"" and text[1:2] != text[:1]:
-            return v.Const(text[1:-1])  # the usual case; evaluated_value compiles the literal
+            return v.Const(text[1:-1])  # the usual case; evaluating compiles the literal
+        return _literal(text)
     try:
         return v.Const(node.evaluated_value)
+    except (SyntaxError, ValueError):
+        return v.Text()
+
+
+@functools.lru_cache(4096)
+def _literal(text: str) -> v.Value:
+    try:
+        return v.Const(ast.literal_eval(text))
     except (SyntaxError, ValueError):
         return v.Text()
 

@@ -405,6 +405,7 @@ class Interpreter:
 
     def leave_out(self, function: v.Function, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
         """A call whose inside does not matter: its arguments are used, its result is unknown."""
+        self.unseen += 1
         for value in arguments.all():
             self.consume(value, node, "escape")
         return v.Unknown(function.name, v.merge_flows(a.flow for a in arguments.all()))

@@ -23,19 +23,24 @@ _WITHOUT_CODE = frozenset({
     "asynchronous", "colon", "whitespace", "star", "returns", "type_parameters", "newline", "value_str", "encoding",
 })
 Finder = Callable[[Any], frozenset[str]]
-_caches: list[dict[cst.CSTNode, frozenset[str]]] = []
+_caches: list[dict[Any, frozenset[str]]] = []
 
 
 def once_per_node(function: Finder) -> Finder:
     """Decorator: remember the answer for each node, until told to ``forget``."""
-    cache: dict[cst.CSTNode, frozenset[str]] = {}
+    cache: dict[Any, frozenset[str]] = {}
     _caches.append(cache)
 
     @functools.wraps(function)
     def remembered(node: Any) -> frozenset[str]:
-        found = cache.get(node)
+        body = node if node.__class__ is LazyBody else getattr(node, "body", None)
+        if body.__class__ is LazyBody:  # an outline outlives the tree that is checked
+            key, known = (function, node.__class__), body.answers
+        else:
+            key, known = node, cache
+        found = known.get(key)
         if found is None:
-            found = cache[node] = function(node)
+            found = known[key] = function(node)
         return found
 
     return remembered
@@ -66,6 +71,9 @@ def _collect(node: Any, names: set[str]) -> None:
             continue
         if cls is LazyBody:
             names |= here.names()
+            continue
+        if cls is cst.FunctionDef and here is not node:
+            names |= names_in(here)
             continue
         fields = _FIELDS.get(cls)
         if fields is None:

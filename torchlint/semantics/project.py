@@ -59,6 +59,7 @@ class Project:
         """
         if self._checked is not None:
             self._trees.pop(self._checked, None)
+            forget_names()
         tree = self._trees[path] = parse(source)
         self._checked = path
         _freeze()

@@ -18,6 +18,7 @@ from torchlint.semantics.library import enter
 from torchlint.semantics.names import code_children, names_in, once_per_node
 from torchlint.semantics.recording import Context
 from torchlint.semantics.scopes import Frame
+from torchlint.syntax.tree import walk
 from torchlint.syntax.linked import LazyBody
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _UNROLL = 12  # elements of a known list up to which a loop over it is run eleme
 
 
 def expr(machine: Interpreter, node: cst.Expr) -> None:
+    if node.value.__class__ is cst.SimpleString:
+        return  # a docstring
     machine.statement = node.value
     value = machine.evaluate(node.value)
     if isinstance(node.value, cst.Call):
@@ -56,16 +59,21 @@ def _can_wait(machine: Interpreter, node: cst.Assign) -> bool:
         return False
     if machine.project.source != frame.module.path:
         return True  # another file: nothing is reported there now
-    if machine.triggers is None or _calls_an_object(machine, node.value):
+    if machine.triggers is None or _does_work(machine, node.value):
         return False
     return machine.triggers.isdisjoint(names_in(node.value))
 
 
-def _calls_an_object(machine: Interpreter, node: cst.BaseExpression) -> bool:
-    """Whether something is called that the module made, such as a model: that is work, not a constant."""
+def _does_work(machine: Interpreter, node: cst.BaseExpression) -> bool:
+    """Whether something is called that the module made, such as a model, or a function of its own that loops.
+
+    That is work, not a constant.
+    """
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name):
         return False
     callee = machine.frame.names.get(node.func.value)
+    if isinstance(callee, v.Function):
+        return any(isinstance(part, (cst.For, cst.While)) for part in walk(callee.node))
     return callee is not None and not isinstance(callee, (v.Function, v.Class, v.Symbol, Lazy))
 
 

@@ -44,11 +44,12 @@ class LinkedTree:
 class LazyBody:
     """A suite whose statements are converted when they are first asked for."""
 
-    __slots__ = ("_parsed", "_body")
+    __slots__ = ("_parsed", "_body", "answers")
 
     def __init__(self, parsed: list[ast.stmt]) -> None:
         self._parsed = parsed
         self._body: list[Any] | None = None
+        self.answers: dict[Any, Any] = {}  # what was worked out of it once
 
     @property
     def body(self) -> list[Any]:
