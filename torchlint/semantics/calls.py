@@ -47,12 +47,25 @@ def call_value(machine: Interpreter, callee: v.Value, arguments: v.Arguments, no
 
 def _call_function(machine: Interpreter, callee: v.Function, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     receiver = callee.receiver
-    if isinstance(receiver, v.Instance) and receiver.external in ("optimizer", "scheduler"):
+    if isinstance(receiver, v.Instance) and receiver.external == "optimizer":
         if callee.name == "step":
-            machine.emit(f"{receiver.external}_step", node, receiver, arguments=arguments)
+            machine.emit("optimizer_step", node, receiver, arguments=arguments)
         elif callee.name == "zero_grad":
             machine.emit("zero_grad", node, receiver, arguments=arguments)
+    if isinstance(receiver, v.Instance) and receiver.external == "scheduler" and callee.name == "step":
+        return _step_of_own_scheduler(machine, callee, arguments, node)
     return machine.follow(callee, arguments, node)
+
+
+def _step_of_own_scheduler(machine: Interpreter, callee: v.Function, arguments: v.Arguments,
+                           node: cst.CSTNode) -> v.Value:
+    """A scheduler's own ``step``: one of torch's kind where it calls the base class's, a setter of its own where not."""
+    place = len(machine.block.items)
+    result = machine.follow(callee, arguments, node)
+    run = [item for item in machine.block.items[place:] if isinstance(item, Call)]
+    if any(event.kind == "scheduler_step" for call in run for event in call.body.events()):
+        machine.emit("scheduler_step", node, callee.receiver, arguments=arguments)
+    return result
 
 
 def _call_symbol(machine: Interpreter, callee: v.Symbol, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:

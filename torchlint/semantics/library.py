@@ -524,6 +524,14 @@ def _variable(machine: Interpreter, name: str, arguments: v.Arguments, node: cst
     return v.Tensor(data.flow, device_of(data))
 
 
+@handles("scipy.io.loadmat")
+def _loadmat(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+    """A dict of arrays, by the names of the variables (sparse matrices show by their methods)."""
+    array = v.Array(site=machine.site(node))
+    array.held = True
+    return v.Mapping(open=True, rest=array, site=machine.site(node))
+
+
 @handles("torch.load")
 def _load(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     loaded = v.Unknown("torch.load")
@@ -596,6 +604,8 @@ def _wrapper(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     """A wrapper that runs the module it is given: the module goes on being known."""
     inner = arguments.get("module", 0) or arguments.get("model", 0)
     machine.emit("construct", node, inner, inner, arguments, name=name)
+    if name == "torch.jit.trace":
+        machine.emit("export", node, inner, arguments=arguments)
     if inner is None:
         return v.Unknown(name)
     if name.startswith("copy.") and not isinstance(inner, (v.External, v.Instance)):

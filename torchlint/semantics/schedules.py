@@ -75,12 +75,13 @@ def premature_steps(model: Model) -> Iterator[Premature]:
     unknown = [e for e in model.events("method") if e.data.get("name") == "step" and isinstance(e.subject, v.Unknown)]
     models = runs_of(model, [*model.events("scheduler_step"), *unknown])
     drives = events_in_runs(models, "optimizer_step", "scaler_step")
-    seen: set[cst.CSTNode] = set()
+    found: dict[cst.CSTNode, Premature] = {}
     for step in events_in_runs(models, "scheduler_step"):
         early = _premature(step, drives)
-        if early is not None and early.site.tree.module is model.tree.module and early.site.node not in seen:
-            seen.add(early.site.node)
-            yield early
+        if early is not None and early.site.tree.module is model.tree.module and (
+                early.is_direct or early.site.node not in found):
+            found[early.site.node] = early
+    yield from found.values()
 
 
 def _premature(step: Event, drives: list[Event]) -> Premature | None:
