@@ -35,7 +35,7 @@ def models_of_callers(model: Model, event: Event, default: v.Site | None = None)
     known = model.callers.get(name)
     if known is None:
         paths = _calling(model, name)
-        models = [model_of_caller(model, path) for path in paths] if len(paths) <= _MOST_FILES else [None]
+        models = [model_of_caller(model, path, name) for path in paths] if len(paths) <= _MOST_FILES else [None]
         known = model.callers[name] = [m for m in models if m is not None] if None not in models else "cut"
     return None if isinstance(known, str) else known
 
@@ -83,7 +83,8 @@ def _name_called(event: Event) -> str | None:
 def _calling(model: Model, name: str) -> list[Path]:
     project = model.machine.project.project
     pattern = re.compile(rb"(?<!def )(?<!super\(\)\.)\b" + name.encode() + rb"\s*\(")
-    found = [path for path in project.files if path != model.module.path and pattern.search(project.text(path))]
+    found = [path for path in project.files
+             if path != model.module.path and project.mentions(path, name) and pattern.search(project.text(path))]
     if len(found) <= _MOST_FILES:
         return found
     own = model.module.path

@@ -120,14 +120,15 @@ def build_model(project: Project, source: Source, path: Path, target_torch: Torc
     return _run(project, project.adopt(path, source), path, frozenset({path}), target_torch, triggers)
 
 
-def model_of_caller(model: Model, path: Path) -> Model | None:
-    """The model of another file of the project that calls into a model's source; None where it cannot be parsed."""
+def model_of_caller(model: Model, path: Path, name: str) -> Model | None:
+    """The model of another file of the project that calls ``name``, of a model's source; None if it cannot be parsed."""
     project = model.machine.project.project
     tree = project.tree(path)
     if tree is None:
         return None
     fresh = frozenset({path, model.module.path})
-    return _run(project, tree, path, fresh, model.target_torch, model.machine.triggers)
+    triggers = model.machine.triggers  # and what calls that name matters as well
+    return _run(project, tree, path, fresh, model.target_torch, None if triggers is None else triggers | {name})
 
 
 def _run(project: Project, tree: Any, path: Path, fresh: frozenset[Path], target_torch: TorchVersion | None,
