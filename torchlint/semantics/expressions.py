@@ -41,6 +41,8 @@ def name(machine: Interpreter, node: cst.Name) -> v.Value:
         return _FALSE
     if word == "None":
         return v.NONE
+    if word == "__class__" and machine.frame.owner is not None:
+        return machine.frame.owner
     module = machine.frame.module
     if module.stars or module.star_files:
         starred = machine.project.starred(machine, module, word)
@@ -123,7 +125,8 @@ def _spread_keywords(arguments: v.Arguments, value: v.Value) -> None:
 
 def integer(machine: Interpreter, node: cst.Integer) -> v.Value:
     value = node.value
-    return v.Const(int(value) if value.isdigit() and value[0] != "0" else node.evaluated_value, machine.site(node))
+    plain = value.isdigit() and (value[0] != "0" or value == "0")
+    return v.Const(int(value) if plain else node.evaluated_value, machine.site(node))
 
 
 def float_(machine: Interpreter, node: cst.Float) -> v.Value:
@@ -136,10 +139,7 @@ def string(machine: Interpreter, node: cst.SimpleString | cst.ConcatenatedString
         if "\\" not in text and text[0] in "'\"" and text[1:2] != text[:1]:
             return v.Const(text[1:-1])  # the usual case; evaluating compiles the literal
         return _literal(text)
-    try:
-        return v.Const(node.evaluated_value)
-    except (SyntaxError, ValueError):
-        return v.Text()
+    return v.Text()  # implicitly joined: a message, hardly ever a name
 
 
 @functools.lru_cache(4096)
@@ -516,7 +516,8 @@ def _narrow_to(machine: Interpreter, target: cst.BaseExpression, cls: cst.BaseEx
         if kinds == {"tensor"} and len(classes) == 1:
             machine.frame.names[target.value] = v.Tensor(value.flow, value.device)
             return
-        if kinds == {"ndarray"} and len(classes) == 1:
+        named = {c.name for c in classes if isinstance(c, v.Symbol)}
+        if kinds and len(named) == len(classes) and named <= {"numpy.ndarray", "numpy.generic"}:
             array = v.Array(value.flow)
             array.held = True
             machine.frame.names[target.value] = array

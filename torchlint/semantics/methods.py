@@ -453,6 +453,8 @@ def _array_method(machine: Interpreter, receiver: v.Array, name: str, arguments:
                   node: cst.CSTNode) -> v.Value:
     known = knowledge.method("ndarray", name)
     flow = v.merge_flows([receiver.flow, *(a.flow for a in arguments.all())])
+    if name in ("tocoo", "tocsr", "tocsc"):
+        return v.External("scipy.sparse.spmatrix", "sparse_matrix", None, machine.site(node))
     if known is None:
         return v.Array(flow, receiver.dtype) if name in ("todense", "toarray") else v.Unknown(name, flow)
     kind = known.returned([a.kind for a in arguments.positional], arguments.keywords)
