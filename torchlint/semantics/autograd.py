@@ -15,7 +15,7 @@ import libcst as cst
 
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
-from torchlint.semantics.callers import events_in_runs, may_be_without_grad, runs_of
+from torchlint.semantics.callers import events_in_runs, may_be_without_grad, reached_elsewhere, runs_of
 from torchlint.semantics.library import is_module
 from torchlint.semantics.recording import Call, enclosing_blocks
 from torchlint.syntax.tree import walk
@@ -238,8 +238,16 @@ class _Regions:
                             for other in others for f in frames_of(other))
             if is_shared or self._is_left_to_callers(frame, event):
                 continue
-            return frame
+            return None if self._is_needed_elsewhere(function, event) else frame
         return None
+
+    def _is_needed_elsewhere(self, function: v.Function, event: Event) -> bool:
+        """Whether another file calls the function where the same forward is no evaluation, or inside a module."""
+        for other in reached_elsewhere(self.models[0], function):
+            same = [e for e in other.events("forward", everywhere=True) if e.site.node is event.site.node]
+            if not any(_is_wasted(e) for e in same) or any(e.used & _TRAINS for e in same):
+                return True
+        return False
 
     def _is_left_to_callers(self, frame: Frame, event: Event) -> bool:
         """Whether a module's method gives its output's graph to whoever calls it, seen or not."""

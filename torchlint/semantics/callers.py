@@ -27,11 +27,14 @@ def models_of_callers(model: Model, event: Event, default: v.Site | None = None)
 
     They are run anew, after this source: what it recorded stays, the state of shared modules does not.
     """
+    name = (_owner_of(default) if default is not None else None) or _name_called(event)
+    return [] if name is None else models_calling(model, name)
+
+
+def models_calling(model: Model, name: str) -> list[Model] | None:
+    """The files that call something of that name; None where one could not be followed."""
     from torchlint.semantics.model import model_of_caller
 
-    name = (_owner_of(default) if default is not None else None) or _name_called(event)
-    if name is None:
-        return []
     known = model.callers.get(name)
     if known is None:
         paths = _calling(model, name)
@@ -106,6 +109,12 @@ def runs_of(model: Model, open_events: list[Event]) -> list[Model]:
             if model.module.path in other.machine.project.modules:
                 found.setdefault(other.module.path, other)
     return list(found.values())
+
+
+def reached_elsewhere(model: Model, function: v.Function) -> list[Model]:
+    """The models of other files in which somebody is seen to call a function of this file."""
+    return [other for other in models_calling(model, function.name) or ()
+            if model.module.path in other.machine.project.modules and id(function.node) in other.machine.reached]
 
 
 def events_in_runs(models: list[Model], *kinds: str) -> list[Event]:

@@ -373,6 +373,29 @@ rule.ok(
     show=False,
 )
 
+rule.ok(
+    """
+    import torch
+    from torch.optim.lr_scheduler import LRScheduler
+
+    class Warmup(LRScheduler):
+        def step(self, epoch=None):
+            self.last_epoch += 1
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.last_epoch * 1e-5
+
+    def train(model, loader):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = Warmup(optimizer)
+        for x in loader:
+            scheduler.step()
+            model(x).backward()
+            optimizer.step()
+    """,
+    why="its `step()` is not torch's: it sets the rate of the coming step",
+    show=False,
+)
+
 
 @rule.question
 def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:

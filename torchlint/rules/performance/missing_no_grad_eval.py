@@ -339,6 +339,46 @@ rule.ok(
     show=False,
 )
 
+rule.ok(
+    """
+    import torch
+
+    def sample_logits(embedding, ids):
+        return (embedding(ids) ** 2).sum()
+
+    if __name__ == "__main__":
+        print(sample_logits(torch.nn.Embedding(9, 3), torch.tensor([1])).detach())
+    """,
+    why="another file trains with the function that is tried out here",
+    files={
+        "net.py": """
+        import torch
+        from example import sample_logits
+
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words = torch.nn.Embedding(9, 3)
+
+            def forward(self, ids):
+                return sample_logits(self.words, ids)
+        """
+    },
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    def export(model: torch.nn.Module, x):
+        model.eval()
+        model(x)
+        return torch.jit.trace(model, x)
+    """,
+    why="the forward warms a trace up",
+    show=False,
+)
+
 
 @rule.question
 def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
