@@ -153,7 +153,8 @@ def get_item(machine: Interpreter, value: v.Value, index: v.Value, node: cst.CST
         return _element_at(items, index)
     if isinstance(value, v.Mapping):
         if isinstance(index, v.Const) and _hashable(index.value) and index.value in value.items:
-            return value.items[index.value]
+            found: v.Value = value.items[index.value]
+            return found
         known = list(value.items.values())
         if isinstance(index, v.Const) or not known:
             return value.rest or v.Unknown("item")
@@ -238,7 +239,7 @@ def _element_at(items: v.Sequence, index: v.Value) -> v.Value:
 
 
 def _slice_of(items: v.Sequence, index: v.Sequence) -> v.Value:
-    bounds = [i.value if isinstance(i, v.Const) else _UNSURE for i in index.items]
+    bounds: list[Any] = [i.value if isinstance(i, v.Const) else _UNSURE for i in index.items]
     if items.exact and _UNSURE not in bounds:
         return v.Sequence(items.items[slice(*bounds)], items.type, flow=items.flow)
     elements = list(items.elements())

@@ -15,7 +15,7 @@ from torchlint.semantics import values as v
 from torchlint.semantics.attributes import Deferred, Lazy, attribute
 from torchlint.semantics.containers import get_item, items_of, iterate
 from torchlint.semantics.host import carry
-from torchlint.semantics.library import device_of, is_tensor, mark_used, tensor_from
+from torchlint.semantics.library import device_of, is_tensor, tensor_from
 from torchlint.semantics.recording import Context
 from torchlint.semantics.texts import composed, filled
 from torchlint.semantics.rhythm import boolean as boolean_of
@@ -135,7 +135,7 @@ def float_(machine: Interpreter, node: cst.Float) -> v.Value:
 
 def string(machine: Interpreter, node: cst.SimpleString | cst.ConcatenatedString) -> v.Value:
     if node.__class__ is cst.SimpleString:
-        text: str = node.value  # type: ignore[union-attr]
+        text: str = node.value
         if "\\" not in text and text[0] in "'\"" and text[1:2] != text[:1]:
             return v.Const(text[1:-1])  # the usual case; evaluating compiles the literal
         return _literal(text)
@@ -196,18 +196,16 @@ def dict_(machine: Interpreter, node: cst.Dict) -> v.Value:
     made = v.Mapping(site=machine.site(node))
     for element in node.elements:
         value = machine.evaluate(element.value)
-        if isinstance(element, cst.StarredDictElement):
-            if isinstance(value, v.Mapping):
-                made.items.update(value.items)
-                made.open |= value.open is not False
-            else:
-                made.open = True
-            continue
-        key = machine.evaluate(element.key)
+        key = machine.evaluate(element.key) if isinstance(element, cst.DictElement) else None
         if isinstance(key, v.Const):
             made.items[key.value] = value
-        else:
+        elif key is not None:
             made.rest = value if made.rest is None else v.join(made.rest, value)
+            made.open = True
+        elif isinstance(value, v.Mapping):  # **value
+            made.items.update(value.items)
+            made.open |= value.open is not False
+        else:
             made.open = True
     return made
 
@@ -459,7 +457,7 @@ def narrow(machine: Interpreter, test: cst.BaseExpression, outcome: bool) -> Non
     elif isinstance(test, cst.Name):
         _keep(machine, test, lambda o: truth(o) is not (not outcome))
     elif isinstance(test, cst.Comparison) and outcome and len(test.comparisons) == 1 and _asks_type(test):
-        _narrow_to(machine, test.left.args[0].value, test.comparisons[0].comparator)  # type: ignore[attr-defined]
+        _narrow_to(machine, test.left.args[0].value, test.comparisons[0].comparator)
     elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
         part = test.comparisons[0]
         if isinstance(part.operator, (cst.Is, cst.IsNot)) and isinstance(part.comparator, cst.Name) \
@@ -556,14 +554,14 @@ def subscript(machine: Interpreter, node: cst.Subscript) -> v.Value:
 
 def index_of(machine: Interpreter, node: cst.Subscript) -> v.Value:
     """The value between a subscript's brackets; a slice is a Sequence of type ``slice``."""
-    parts = []
+    parts: list[v.Value] = []
     for element in node.slice:
         part = element.slice
         if isinstance(part, cst.Slice):
             bounds = [machine.evaluate(b) if b is not None else v.NONE for b in (part.lower, part.upper, part.step)]
             parts.append(v.Sequence(bounds, "slice"))
-        else:
-            parts.append(machine.evaluate(part.value))  # type: ignore[arg-type]
+        elif isinstance(part, cst.Index):
+            parts.append(machine.evaluate(part.value))
     if len(parts) == 1:
         return parts[0]
     return v.Sequence(parts, "slice" if any(isinstance(p, v.Sequence) and p.type == "slice" for p in parts) else "tuple")
@@ -603,7 +601,7 @@ def _comprehend(machine: Interpreter, clause: cst.CompFor, node: cst.CSTNode, co
     names = machine.frame.names
     machine.frame.names = dict(names)
     try:
-        passes = machine.passes_over(machine, iterable, clause.target)
+        passes = machine.passes_over(iterable, clause.target)
         exact = len(passes) > 1 or _single(iterable)
         exact = exact and not clause.ifs and clause.inner_for_in is None
 
@@ -639,7 +637,7 @@ def yield_(machine: Interpreter, node: cst.Yield) -> v.Value:
         value = iterate(machine, machine.evaluate(node.value.item))
     elif node.value is not None:
         value = machine.evaluate(node.value)
-    mark_used(value, "yielded")
+    v.mark_used(value, "yielded")
     frame.yields.append(value)
     frame.yield_grads.add(machine.context.grad)
     return v.Unknown("sent")

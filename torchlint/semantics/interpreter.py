@@ -62,7 +62,6 @@ class Interpreter:
     passes_over: ClassVar[Callable[[Any, v.Value, Any], list[Callable[[], None]]]]
     run_layers: ClassVar[Callable[[Any, Any, v.Arguments, cst.CSTNode], v.Value]]
     opaque_forward: ClassVar[Callable[[Any, v.Value, v.Arguments, cst.CSTNode], v.Value]]
-    mark_used: ClassVar[Callable[[v.Value, str], None]]
 
     def __init__(self, project: Linker) -> None:
         self.project = project
@@ -116,7 +115,7 @@ class Interpreter:
         ends = None
         for line in body.body:
             if line.__class__ is cst.SimpleStatementLine:
-                for small in line.body:  # type: ignore[union-attr]
+                for small in line.body:
                     self.steps += 1
                     ends = statements[small.__class__](self, small)
             else:
@@ -339,7 +338,7 @@ class Interpreter:
 
     def call(self, callee: v.Value, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
         """The result of calling a value."""
-        return self.call_value(self, callee, arguments, node)
+        return self.call_value(callee, arguments, node)
 
     def follow(self, function: v.Function, arguments: v.Arguments, node: cst.CSTNode, *,
                entry: bool = False) -> v.Value:
@@ -357,7 +356,7 @@ class Interpreter:
         frame.owner = function.owner
         call = Call(self.site(node), function, is_entry=entry)
         outer_frame = self.frame
-        if not self.bind_parameters(self, frame, function, arguments, generic=entry):
+        if not self.bind_parameters(frame, function, arguments, generic=entry):
             return self.give_up(function, arguments, node)
         if not entry:
             self.reached.add(id(function.node))
@@ -443,7 +442,7 @@ class Interpreter:
             self.emit("cut", node, function, arguments=arguments)
         for value in arguments.all():
             self.consume(value, node, "cut")
-            self.mark_used(value, "cut")
+            v.mark_used(value, "cut")
         result = v.Unknown(function.name, v.merge_flows(a.flow for a in arguments.all()))
         result.cut = True
         return result

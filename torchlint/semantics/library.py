@@ -297,7 +297,7 @@ def enter(machine: Interpreter, manager: v.Value, context: Context, node: cst.CS
         if isinstance(option, v.External) and option.kind == "autocast":
             enabled = option.argument("enabled")
             off = isinstance(enabled, v.Const) and enabled.value is False
-            context.autocast = False if off else True
+            context.autocast = not off
     if isinstance(manager, v.External):
         return manager
     if isinstance(manager, v.Array):  # an .npz file
@@ -363,24 +363,9 @@ def backward(machine: Interpreter, node: cst.CSTNode, arguments: v.Arguments, su
     values = [subject, *arguments.all()] if subject is not None else list(arguments.all())
     machine.emit("backward", node, subject or next(iter(values), None), arguments=arguments)
     for value in values:
-        mark_used(value, "backward")
+        v.mark_used(value, "backward")
         for event in value.flow.detached:
             event.used.add("target")
-
-
-def mark_used(value: v.Value, how: str) -> None:
-    """Note what became of the outputs of the forwards that this value comes from."""
-    for event in value.flow.forwards:
-        event.used.add(how)
-    if isinstance(value, v.Sequence):
-        for item in value.elements():
-            mark_used(item, how)
-    elif isinstance(value, v.Mapping):
-        for item in value.items.values():
-            mark_used(item, how)
-    elif isinstance(value, v.Union):
-        for option in value.options():
-            mark_used(option, how)
 
 
 @handles("torch.autograd.grad", "torch.autograd.backward", "torch.autograd.functional.jacobian", "torch.func.grad")
@@ -820,7 +805,7 @@ def _getattr(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
         return v.Unknown("getattr")
     base, attribute = arguments.positional[:2]
     if isinstance(attribute, v.Const) and isinstance(attribute.value, str):
-        found = machine.attribute(machine, base, attribute.value, node)
+        found = machine.attribute(base, attribute.value, node)
         if len(arguments.positional) > 2 and isinstance(found, v.Unknown):
             return v.join(found, arguments.positional[2])
         return found
@@ -844,7 +829,7 @@ def _setattr(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     if len(arguments.positional) == 3:
         base, attribute, value = arguments.positional
         if isinstance(attribute, v.Const) and isinstance(attribute.value, str):
-            machine.set_attribute(machine, base, attribute.value, value, node)
+            machine.set_attribute(base, attribute.value, value, node)
         elif isinstance(base, v.Instance):
             if isinstance(attribute, v.Text):
                 texts.register(machine, base, attribute, value)
@@ -863,7 +848,7 @@ def _some_bool(machine: Interpreter, name: str, arguments: v.Arguments, node: cs
 @handles("builtins.int", "builtins.float", "builtins.bool", "builtins.round", "builtins.abs", "builtins.complex")
 def _scalar(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     for value in arguments.positional:
-        mark_used(value, "python")
+        v.mark_used(value, "python")
         for option in value.options():
             if is_tensor(option) and name in ("builtins.int", "builtins.float", "builtins.bool"):
                 machine.consume(option, node)

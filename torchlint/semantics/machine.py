@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from torchlint.semantics import attributes, calls, expressions, library, statements
+from torchlint.semantics import attributes, calls, expressions, statements
 from torchlint.semantics.interpreter import Interpreter
 from torchlint.semantics.linker import Linker
 
 Interpreter.expressions = expressions.EXPRESSIONS
 Interpreter.statements = statements.STATEMENTS
-Interpreter.call_value = staticmethod(calls.call_value)
-Interpreter.bind_parameters = staticmethod(calls.bind_parameters)
-Interpreter.attribute = staticmethod(attributes.attribute)
-Interpreter.set_attribute = staticmethod(attributes.set_attribute)
-Interpreter.passes_over = staticmethod(statements.passes_over)
-Interpreter.run_layers = staticmethod(calls.run_layers)
-Interpreter.opaque_forward = staticmethod(calls.opaque_forward)
-Interpreter.mark_used = staticmethod(library.mark_used)
+Interpreter.call_value = calls.call_value
+Interpreter.bind_parameters = calls.bind_parameters
+Interpreter.attribute = attributes.attribute
+Interpreter.set_attribute = attributes.set_attribute
+Interpreter.passes_over = statements.passes_over
+Interpreter.run_layers = calls.run_layers
+Interpreter.opaque_forward = calls.opaque_forward
 
 
 def new_machine(linker: Linker) -> Interpreter:

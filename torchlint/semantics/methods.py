@@ -19,7 +19,6 @@ from torchlint.semantics.library import (
     enter,
     escape,
     is_module,
-    mark_used,
     result_of,
     tensor_from,
     where_of,
@@ -347,7 +346,7 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
     if name in ("append", "extend", "update", "add"):
         for value in arguments.all():
             machine.consume(value, node, "stored")
-            mark_used(value, "stored")
+            v.mark_used(value, "stored")
         machine.emit("method", node, receiver, arguments=arguments, name=name)
         return v.Unknown(name)
     if name in ("step", "zero_grad", "unscale_", "scale"):
@@ -485,7 +484,7 @@ def _list_method(machine: Interpreter, receiver: v.Sequence, name: str, argument
                  node: cst.CSTNode) -> v.Value:
     first = arguments.positional[0] if arguments.positional else None
     for value in arguments.positional:
-        mark_used(value, "stored")
+        v.mark_used(value, "stored")
     if name in ("append", "add", "appendleft") and first is not None:
         if first.flow.layers and not machine.forwarding:
             machine.consume(first, node, "stored")
@@ -786,11 +785,12 @@ def _super_method(machine: Interpreter, receiver: v.Super, name: str, arguments:
         for value in arguments.all():
             machine.consume(value, node, "escape")
         return v.NONE
-    if name == "forward" and items_of(inner) is not None:
-        return machine.run_layers(machine, items_of(inner), arguments, node)
+    layers = items_of(inner)
+    if name == "forward" and layers is not None:
+        return machine.run_layers(layers, arguments, node)
     if is_module(inner):
         return module_method(machine, inner, name, arguments, node) if name not in ("forward", "__call__") \
-            else machine.opaque_forward(machine, inner, arguments, node)
+            else machine.opaque_forward(inner, arguments, node)
     return _external_method(machine, inner, name, arguments, node)
 
 

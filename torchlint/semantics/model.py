@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,7 +172,7 @@ class Entries:
 
     def run(self) -> None:
         for body in self.module.mains:
-            self._entry("main", body, lambda body=body: self.machine.execute(body), keep=True)  # type: ignore[misc]
+            self._entry("main", body, functools.partial(self.machine.execute, body), keep=True)
         self._run_uncalled()
         self._construct_unused()
         self._forward_uncalled()
@@ -201,7 +201,7 @@ class Entries:
             if external_kind(cls) != "module" and not self._matters(constructor):
                 continue
             if id(constructor.node) not in machine.reached and self.steps < self.budget:
-                self._entry("receiver", cls.node, lambda cls=cls: made_for(machine, cls), keep=True)  # type: ignore[misc]
+                self._entry("receiver", cls.node, functools.partial(made_for, machine, cls), keep=True)
 
     @functools.cached_property
     def _relevant(self) -> frozenset[str]:
@@ -238,7 +238,7 @@ class Entries:
     def _sort(self, names: frozenset[str]) -> frozenset[str]:
         return names & self._relevant
 
-    def _entry(self, what: str, node: cst.CSTNode, run: object, *, keep: bool = False) -> None:
+    def _entry(self, what: str, node: cst.CSTNode, run: Callable[[], object], *, keep: bool = False) -> None:
         machine = self.machine
         block = Block()
         self.model.entries.append(block)
@@ -253,7 +253,8 @@ class Entries:
 
     def _in_order(self) -> list[v.Function]:
         text = self.model.tree.source.text
-        unnamed, named = [], []
+        unnamed: list[v.Function] = []
+        named: list[v.Function] = []
         for function in self.module.functions:
             if function.owner is not None and function.name in _RUN_BY_CONSTRUCTION:
                 continue
@@ -283,7 +284,7 @@ class Entries:
             else:
                 result = machine.follow(target, arguments, function.node, entry=True)
             machine.consume(result, function.node, "returned")
-            machine.mark_used(result, "returned")
+            v.mark_used(result, "returned")
             self._iterate_over(result)
 
         before = len(machine.modules), len(machine.containers)

@@ -117,7 +117,7 @@ def assign_to(machine: Interpreter, target: cst.BaseExpression, value: v.Value) 
         _unpack(machine, target, value)
     elif isinstance(target, cst.Subscript):
         if isinstance(target.value, cst.Attribute):
-            machine.mark_used(value, "attribute")
+            v.mark_used(value, "attribute")
         set_item(machine, machine.evaluate(target.value), index_of(machine, target), value, target)
 
 
@@ -220,7 +220,7 @@ def match(machine: Interpreter, node: cst.Match) -> str | None:
             return machine.execute(case.body)
         return arm
 
-    arms: list[Arm] = [(case.pattern, True, run(case)) for case in node.cases]  # type: ignore[misc]
+    arms: list[Arm] = [(case.pattern, True, run(case)) for case in node.cases]
     arms.append((None, False, lambda: None))
     return machine.alternatives(node, arms)
 

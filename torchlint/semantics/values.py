@@ -662,9 +662,9 @@ def join(*values: Value) -> Value:
         return values[0]
     options: list[Value] = []
     for value in values:
-        for option in value._options if value.__class__ is Union else (value,):  # type: ignore[attr-defined]
-            for known in options:
-                if same(option, known):
+        for option in value._options if value.__class__ is Union else (value,):
+            for other in options:
+                if same(option, other):
                     break
             else:
                 options.append(option)
@@ -687,6 +687,21 @@ def join(*values: Value) -> Value:
         known = [o for o in options if not isinstance(o, (Unknown, Const))][:_MOST_OPTIONS]
         return Union((*known[: _MOST_OPTIONS - 1], Unknown("join", flow)))
     return Union(tuple(options))
+
+
+def mark_used(value: Value, how: str) -> None:
+    """Note what became of the outputs of the forwards that this value comes from."""
+    for event in value.flow.forwards:
+        event.used.add(how)
+    if isinstance(value, Sequence):
+        for item in value.elements():
+            mark_used(item, how)
+    elif isinstance(value, Mapping):
+        for item in value.items.values():
+            mark_used(item, how)
+    elif isinstance(value, Union):
+        for option in value.options():
+            mark_used(option, how)
 
 
 def join_sequences(a: Sequence, b: Sequence) -> Value | None:

@@ -71,7 +71,7 @@ class LazyBody:
 
 def _make(cls: type, **fields: Any) -> Any:
     """A node with these fields only: validation and whitespace are for nodes that are written somewhere."""
-    node = object.__new__(cls)
+    node: Any = object.__new__(cls)
     for name, value in fields.items():
         object.__setattr__(node, name, value)
     return node
