@@ -5,8 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from torchlint.semantics.imports import dotted
+from torchlint.semantics.names import code_below
 from torchlint.semantics.recording import Context, Loop
-from torchlint.syntax.tree import walk
 
 _STEADY_CALLS = frozenset({"isinstance", "hasattr", "callable", "getattr", "bool"})
 
@@ -97,7 +97,7 @@ def _changing(guard: Context, loop: Loop) -> dict[str, cst.CSTNode | None]:
 
 
 def _collect(loop: cst.CSTNode, names: dict[str, cst.CSTNode | None]) -> None:
-    for node in walk(loop):
+    for node in code_below(loop):
         if isinstance(node, cst.For):
             for name in _targets(node.target):
                 names.setdefault(name, node)

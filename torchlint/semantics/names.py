@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import libcst as cst
@@ -101,6 +101,15 @@ def code_children(node: Any) -> list[Any]:
         elif child is not None and not isinstance(child, str):
             found.append(child)
     return found
+
+
+def code_below(node: Any) -> Iterator[Any]:
+    """A node and all below it that may hold code, of a file that is checked or only looked into; parents first."""
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        yield here
+        waiting.extend(reversed(code_children(here)))
 
 
 def _code_fields(node: Any) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from torchlint.semantics.library import enter
 from torchlint.semantics.names import code_children, names_in, once_per_node
 from torchlint.semantics.recording import Context
 from torchlint.semantics.scopes import Frame
-from torchlint.syntax.tree import walk
 from torchlint.syntax.linked import LazyBody
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def _does_work(machine: Interpreter, node: cst.BaseExpression) -> bool:
         return False
     callee = machine.frame.names.get(node.func.value)
     if isinstance(callee, v.Function):
-        return any(isinstance(part, (cst.For, cst.While)) for part in walk(callee.node))
+        return any(isinstance(part, (cst.For, cst.While)) for part in code_below(callee.node))
     return callee is not None and not isinstance(callee, (v.Function, v.Class, v.Symbol, Lazy))
 
 
