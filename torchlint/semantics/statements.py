@@ -15,7 +15,7 @@ from torchlint.semantics.expressions import force, index_of, narrow, operate, tr
 from torchlint.semantics.imports import import_name, import_names
 from torchlint.semantics.interpreter import widened
 from torchlint.semantics.library import enter
-from torchlint.semantics.names import code_children, names_in, once_per_node
+from torchlint.semantics.names import code_below, code_children, names_in, once_per_node
 from torchlint.semantics.recording import Context
 from torchlint.semantics.scopes import Frame
 from torchlint.syntax.linked import LazyBody
