@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.recording import Block
     from torchlint.semantics.values import Class, Function, Value
+    from torchlint.syntax.linked import LinkedTree
     from torchlint.syntax.tree import Tree
 
 
@@ -48,7 +49,7 @@ class Frame:
 class ModuleModel:
     """A file of the project, as far as it has been run."""
 
-    def __init__(self, name: str, path: Path, tree: Tree) -> None:
+    def __init__(self, name: str, path: Path, tree: Tree | LinkedTree) -> None:
         self.name = name
         self.path = path
         self.tree = tree

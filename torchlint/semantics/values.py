@@ -15,7 +15,9 @@ import libcst as cst
 
 if TYPE_CHECKING:
     from torchlint.semantics.recording import Context, Event
+    from torchlint.findings import Span
     from torchlint.semantics.scopes import Frame, ModuleModel
+    from torchlint.syntax.linked import LinkedTree
     from torchlint.syntax.tree import Tree
 
 _MOST_OPTIONS = 6  # alternatives that a value keeps before it is widened to Unknown
@@ -25,12 +27,17 @@ _MOST_OPTIONS = 6  # alternatives that a value keeps before it is widened to Unk
 class Site:
     """A node of a file: where something happens."""
 
-    tree: Tree
+    tree: Tree | LinkedTree
     node: cst.CSTNode
 
     @property
-    def span(self) -> Any:
+    def span(self) -> Span:
         return self.tree.span(self.node)
+
+    def seen_from(self, near: Site) -> str:
+        """The place in words: its line, with the file where that is another one."""
+        line = self.span.start.line
+        return f"line {line}" if self.tree is near.tree else f"{self.path}:{line}"
 
     @property
     def path(self) -> str:

@@ -3,7 +3,7 @@
 A file that is checked is parsed by libcst: its findings and fixes need every character. A file
 that is merely imported by it needs names and values only, and CPython's parser is nine times
 faster. What it gives is turned into libcst's node classes, function bodies only when they are
-run. These nodes have no whitespace and no place: nothing can be reported in them.
+run. These nodes have no whitespace, nothing is reported in them; but where they are can be said.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import libcst as cst
 
+from torchlint.findings import Span
 from torchlint.syntax.source import Source
 
 
@@ -29,6 +30,19 @@ class LinkedTree:
             parsed = ast.parse(source.text)
         self.module: Any = LazyBody(parsed.body)
 
+    def span(self, node: cst.CSTNode) -> Span:
+        """The characters of an expression or a compound statement; the file's beginning for any other node."""
+        parsed = getattr(node, _PLACE, None) or getattr(node, _PLACE_OF_COMPOUND, None)
+        if parsed is None:
+            return self.source.span(0, 0)
+        begin = self._offset(parsed.lineno, parsed.col_offset)
+        return self.source.span(begin, self._offset(parsed.end_lineno, parsed.end_col_offset))
+
+    def _offset(self, line: int, column: int) -> int:
+        """The offset of a column that is counted in bytes."""
+        before = self.source.line(line).encode()[:column].decode()
+        return self.source.line_starts[line - 1] + len(before)
+
     def ancestors(self, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
         """Nothing: an outline does not know what is around a node."""
         return ()
@@ -39,6 +53,12 @@ class LinkedTree:
     def text(self, node: cst.CSTNode) -> str:
         """An expression as text, near enough to compare."""
         return expression_text(node)
+
+
+_PLACE = "lpar"
+"""Where an expression keeps what it was made from: an outline has no parentheses, and a node no slot to spare."""
+
+_PLACE_OF_COMPOUND = "leading_lines"
 
 
 class LazyBody:
@@ -215,7 +235,9 @@ _IN_PLACE: dict[type, Any] = {
 
 def _expression(node: Any) -> Any:
     convert = _EXPRESSIONS.get(node.__class__)
-    return convert(node) if convert is not None else _make(cst.Ellipsis)
+    made = convert(node) if convert is not None else _make(cst.Ellipsis)
+    object.__setattr__(made, _PLACE, node)
+    return made
 
 
 _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
@@ -392,7 +414,9 @@ _SMALL: dict[type, Callable[[Any], Any]] = {
 def _statement(node: ast.stmt) -> Any:
     compound = _COMPOUND.get(node.__class__)
     if compound is not None:
-        return compound(node)
+        made = compound(node)
+        object.__setattr__(made, _PLACE_OF_COMPOUND, node)
+        return made
     small = _SMALL.get(node.__class__)
     return _make(cst.SimpleStatementLine, body=[small(node) if small is not None else _make(cst.Pass)])
 

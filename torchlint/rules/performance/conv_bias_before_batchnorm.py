@@ -60,7 +60,8 @@ if TYPE_CHECKING:
 rule = Rule("TL101", since="0.1",
             names=("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear",
                    "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyLinear"),
-            triggers=(b"Norm", b"norm"))
+            triggers=(b"BatchNorm", b"InstanceNorm", b"GroupNorm", b"batch_norm", b"instance_norm", b"group_norm",
+                      b"batchnorm"))
 
 rule.bad(
     """
@@ -577,10 +578,10 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
         yield rule.at(
             site,
             f"The bias of this `{kind}` has no effect: {_named(norm, site)} subtracts the mean of each channel.",
-            help=f"pass `bias=False`; {_place(uses[0], site)} uses the bias and must change with it."
+            help=f"pass `bias=False`; {uses[0].seen_from(site)} uses the bias and must change with it."
             if uses
             else "pass `bias=False`.",
-            fix=None if uses else _fix(site, site.node, layers[0]),
+            fix=None if uses else _fix(model, site.node, layers[0]),
         )
 
 
@@ -681,15 +682,10 @@ def _differ(a: v.Value | None, b: v.Value | None) -> bool:
 
 def _named(norm: v.External, near: v.Site) -> str:
     name = f"`{norm.name.rpartition('.')[2]}`"
-    return name if norm.site is None else f"{name} ({_place(norm.site, near)})"
+    return name if norm.site is None else f"{name} ({norm.site.seen_from(near)})"
 
 
-def _place(site: v.Site, near: v.Site) -> str:
-    line = site.span.start.line
-    return f"line {line}" if site.tree is near.tree else f"{site.path}:{line}"
-
-
-def _fix(site: v.Site, call: cst.Call, layer: v.External) -> Fix | None:
+def _fix(model: Model, call: cst.Call, layer: v.External) -> Fix | None:
     known = knowledge.layer(layer.name)
-    edits = set_keyword(site.tree, call, "bias", "False", position=known.bias_position if known else None)
+    edits = set_keyword(model.tree, call, "bias", "False", position=known.bias_position if known else None)
     return None if edits is None else Fix("Pass `bias=False`", Applicability.UNSAFE, tuple(edits))

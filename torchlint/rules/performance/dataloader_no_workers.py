@@ -348,7 +348,7 @@ def _finding(model: Model, site: Site, sources: list[tuple[str, Site | None]], n
         message = "`num_workers` is 0 by default, so every batch is loaded in the main process while the GPU waits."
     text = f"pass `num_workers={number}` and keep the smallest number that keeps the GPU busy."
     if why == "default" and zero is not None:
-        text = f"change the default in line {zero.span.start.line}, or pass a number."
+        text = f"change the default in {zero.seen_from(site)}, or pass a number."
     return rule.at(model.site(site.node.func), message, help=text, fix=_fix(model, site.node, sources, number))
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import libcst
 
 from torchlint.findings import Edit
+from torchlint.syntax.linked import LinkedTree
 from torchlint.syntax.tree import Node, Statement, Tree, walk
 
 
-def replace(tree: Tree, node: Node, text: str) -> list[Edit]:
+def replace(tree: Tree | LinkedTree, node: Node, text: str) -> list[Edit]:
     """Replace the node's own characters; parentheses around it stay."""
     return [Edit(tree.span(node), text)]
 
