@@ -283,6 +283,39 @@ rule.ok(
     why="the caller in another file passes a number",
     show=False,
 )
+rule.bad(
+    """
+    import torch
+    from torchvision.datasets import ImageFolder
+
+    from options import parse
+
+    args = parse()
+    loader = torch.utils.data.DataLoader(ImageFolder("photos"), batch_size=64, num_workers=args.workers)
+    #        ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import torch
+    from torchvision.datasets import ImageFolder
+
+    from options import parse
+
+    args = parse()
+    loader = torch.utils.data.DataLoader(ImageFolder("photos"), batch_size=64, num_workers=args.workers)
+    """,
+    applicability=Applicability.UNSAFE,
+    files={
+        "options.py": """
+        import argparse
+
+        def parse():
+            parser = argparse.ArgumentParser("entraîner")
+            parser.add_argument("--workers", default=0, type=int)
+            return parser.parse_args()
+        """
+    },
+    show=False,
+)
 
 _POSITION = 5  # of num_workers among DataLoader's parameters
 

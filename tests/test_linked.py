@@ -1,0 +1,89 @@
+"""Outlines of linked files: the same calls at the same places as in a whole tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import libcst as cst
+import pytest
+
+from torchlint.semantics.names import code_children, names_in
+from torchlint.syntax.linked import LinkedTree
+from torchlint.syntax.source import source_from_bytes
+from torchlint.syntax.tree import parse, walk
+
+TEXT = """
+import torch.nn as nn
+from . import near
+
+@decorated(1)
+class Net(base("é"), nn.Module, metaclass=meta()):
+    def __init__(self, width=default(), *args, only=kw(), **kwargs):
+        super().__init__()
+        self.é = (nn.Linear(3, 8)); self.late = lambda x=a(): b(x)
+
+    async def forward(self, x: annotation() = None) -> returned():
+        async with lock() as held:
+            await self.conv(x)[first():, ..., last()]
+        return x if test() else {k(): v(), **more()}
+
+for i in range(3):
+    [f(i) for j in g(i) if h(j)]
+else:
+    print(*args(), sep=sep(), **keywords())
+while (n := step()) and not done() or late() < 3:
+    n += inc()
+    del x[index()]
+    assert check(), message()
+try:
+    risky()
+except (A, errors()) as e:
+    raise wrapped(e)
+else:
+    good()
+finally:
+    end()
+with open("a") as f, open("b"):
+    yield_(x)
+if main(): run()
+elif other(): stop()
+match subject():
+    case 1: one()
+global_()
+"""
+
+
+def _calls(node: Any) -> list[cst.Call]:
+    found = [node] if isinstance(node, cst.Call) else []
+    return found + [call for child in code_children(node) for call in _calls(child)]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_calls_are_where_they_are(newline: str) -> None:
+    source = source_from_bytes(TEXT.replace("\n", newline).encode(), "net.py")
+    whole, outline = parse(source), LinkedTree(source)
+    expected = {whole.span(node) for node in walk(whole.module) if isinstance(node, cst.Call)}
+    texts = [whole.source.text[span.begin:span.finish] for span in expected]
+    found = {outline.span(call) for call in _calls(outline.module)}
+    unread = {"annotation()", "returned()", "message()"}  # nothing asks for these
+    assert {source.text[span.begin:span.finish] for span in found} | unread == set(texts)
+    assert found <= expected
+
+
+def test_functions_and_classes_have_a_place() -> None:
+    outline = LinkedTree(source_from_bytes(b"x = 1\nclass A:\n    def f(self): pass\n", "a.py"))
+    cls = outline.module.body[1]
+    assert outline.span(cls).start.line == 2
+    assert outline.span(cls.body.body[0]).start.line == 3
+    assert outline.span(cst.Pass()).start.line == 1
+
+
+def test_names_are_found_without_converting() -> None:
+    source = source_from_bytes(b"def f(a, b=c):\n    return d.e(g=1)\n", "a.py")
+    assert names_in(LinkedTree(source).module.body[0].body) == {"d", "e", "g"}
+
+
+@pytest.mark.parametrize("data", [b"def f(:", b"(" * 1000])
+def test_what_cannot_be_parsed_raises(data: bytes) -> None:
+    with pytest.raises((SyntaxError, RecursionError, MemoryError)):
+        LinkedTree(source_from_bytes(data, "a.py"))
