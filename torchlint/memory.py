@@ -49,7 +49,6 @@ def collection_paused() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            gc.unfreeze()
             gc.enable()
 
 

@@ -37,9 +37,8 @@ def starts_quickly() -> bool:
 class Housekeeper:
     """Keeps a process below its share of memory; asked after every file.
 
-    ``replaceable`` says that a fresh process costs next to nothing: it is a fork. What is left of
-    a run over one file is collected first (trees are frozen, so that this takes milliseconds);
-    where that is not enough, a process that can be replaced is, another one drops all it kept.
+    ``replaceable`` says that a fresh process costs next to nothing: it is a fork. A collection
+    looks at millions of nodes, so such a process is not cleaned but replaced.
     """
 
     def __init__(self, checker: Checker, share: int, *, replaceable: bool) -> None:
@@ -59,7 +58,6 @@ class Housekeeper:
             return False
         if held <= self._share:
             return False
-        gc.collect()
         memory.trim()
         # Less than the whole share must be reached, or the next file would bring us here again.
         if (memory.resident() or 0) <= 0.9 * self._share:

@@ -114,7 +114,8 @@ def _report(
     files: int,
     stream: IO[str],
 ) -> int:
-    display = output.display_for(stream, unsafe_fixes=settings.unsafe_fixes, show_fixes=request.show_fixes)
+    watched = stream if request.output_file is None else None
+    display = output.display_for(watched, unsafe_fixes=settings.unsafe_fixes, show_fixes=request.show_fixes)
     report = engine.report_of(results, problems, files, display)
     output.write_diagnostics(report.diagnostics)
     if request.diff:

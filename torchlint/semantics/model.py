@@ -198,7 +198,7 @@ class Entries:
             constructor = cls.attributes.get("__init__")
             if cls in machine.generic or not isinstance(constructor, v.Function):
                 continue
-            if external_kind(cls) != "module" and not self._matters(constructor):
+            if not self._matters(constructor):
                 continue
             if id(constructor.node) not in machine.reached and self.steps < self.budget:
                 self._entry("receiver", cls.node, functools.partial(made_for, machine, cls), keep=True)

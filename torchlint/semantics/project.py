@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -62,7 +61,6 @@ class Project:
             forget_names()
         tree = self._trees[path] = parse(source)
         self._checked = path
-        _freeze()
         return tree
 
     def changed(self, sources: Mapping[Path, Source]) -> Project:
@@ -191,12 +189,6 @@ def _outline(source: Source) -> LinkedTree | None:
         return LinkedTree(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-def _freeze() -> None:
-    """Where the garbage collector is paused, spare it the trees: a tree has no cycles, and millions of nodes."""
-    if not gc.isenabled():
-        gc.freeze()
 
 
 @functools.lru_cache(4096)
