@@ -14,7 +14,7 @@ from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import Deferred, Lazy, attribute
 from torchlint.semantics.containers import get_item, items_of, iterate
-from torchlint.semantics.host import carry
+from torchlint.semantics.host import carry, used
 from torchlint.semantics.library import device_of, is_tensor, tensor_from
 from torchlint.semantics.recording import Context
 from torchlint.semantics.texts import composed, filled
@@ -84,6 +84,9 @@ def call(machine: Interpreter, node: cst.Call) -> v.Value:
             _spread(machine, arguments, value)
         else:
             _spread_keywords(arguments, value)
+    if not isinstance(callee, (v.Symbol, v.Bound)):
+        for value in arguments.all():
+            used(value)
     return machine.call(callee, arguments, node)
 
 

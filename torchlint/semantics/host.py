@@ -105,6 +105,12 @@ def spoil(value: v.Value) -> None:
             spoil(option)
 
 
+def used(value: v.Value) -> None:
+    """A function or module is given a value as it is, on the host."""
+    if value.flow.created is not None:
+        value.flow.created.data["used"] = True
+
+
 def assigned(value: v.Value, index: v.Value, new: v.Value) -> None:
     """``value[index] = new``: a constant at a constant place leaves it a thing that a factory could make."""
     if value.flow.created is None:

@@ -237,6 +237,17 @@ rule.ok(
     """
     import torch
 
+    def compare(layer_on_cpu, layer_on_gpu):
+        x = torch.rand(2, 3)
+        return layer_on_cpu(x) - layer_on_gpu(x.to("cuda")).cpu()
+    """,
+    why="the same numbers are wanted on the host as well",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
     torch.set_default_device("cuda")
     x = torch.zeros(3).to("cuda")
     """,
@@ -269,6 +280,8 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
     for site, events in model.by_site("to_device"):
         if isinstance(site.node, cst.Call) and all(_made_here(event) for event in events):
             created = _created(events[0])
+            if _stays_in_use(model.tree, site.node, events):
+                continue
             yield rule.at(
                 site,
                 f"{_maker(created)} fills host memory, which is then copied to the device.",
@@ -311,6 +324,15 @@ def _made_here(event: Event) -> bool:
         return False
     calls = event.context.calls()
     return not calls or calls[0].node.key in {c.node.key for c in created.context.calls()}
+
+
+def _stays_in_use(tree: Tree, move: cst.Call, events: list[Event]) -> bool:
+    """Whether only a copy of a named value moves, while others take the value on the host."""
+    receiver = move.func.value if isinstance(move.func, cst.Attribute) else None
+    if not isinstance(receiver, cst.Name) or isinstance(tree.parent(move), cst.Assign):
+        return False
+    made = [event.subject.flow.created for event in events if event.subject is not None]
+    return any(created is not None and created.data.get("used") for created in made)
 
 
 def _is_torch(created: Event) -> bool:
