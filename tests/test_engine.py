@@ -169,7 +169,6 @@ def test_a_file_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Monke
 @forks_only
 @pytest.mark.usefixtures("apart")
 def test_a_worker_over_its_share_of_memory_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_LEAST_MEMORY", 1)
     monkeypatch.setattr(workers, "MEMORY", 1)
     plant(tmp_path, many(8))
     assert len(results(tmp_path)) == len([1 for text in many(8).values() if "bad" in text or "plain" in text])
