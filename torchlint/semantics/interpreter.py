@@ -175,17 +175,9 @@ class Interpreter:
             self.block.add(Exit(self.site(node), how))
         return how
 
-    @contextmanager
-    def within(self, context: Context, block: Block | None = None) -> Iterator[None]:
-        """Everything inside happens in that context (and is recorded in that block)."""
-        outer, outer_block = self.context, self.block
-        self.context = context
-        if block is not None:
-            self.block = block
-        try:
-            yield
-        finally:
-            self.context, self.block = outer, outer_block
+    def within(self, context: Context, block: Block | None = None) -> Within:
+        """``with``: everything inside happens in that context (and is recorded in that block)."""
+        return Within(self, context, block)
 
     # -------------------------------------------------------------- the state
 
@@ -349,7 +341,8 @@ class Interpreter:
             return self.give_up(function, arguments, node)
         if self.triggers is not None and not entry and self._is_beside_the_point(function):
             return self.leave_out(function, arguments, node)
-        if self.depth >= CALL_DEPTH:
+        self.steps += 1
+        if self.depth >= CALL_DEPTH or (self.depth and self.steps > self.budget):
             return self.give_up(function, arguments, node)
         frame = Frame(function.module, function.frame, function)
         frame.receiver = function.receiver
@@ -474,6 +467,27 @@ def _parts(value: v.Sequence | v.Union | v.Mapping) -> Iterable[v.Value]:
     if isinstance(value, v.Sequence):
         return value.elements()
     return value.options() if isinstance(value, v.Union) else value.items.values()
+
+
+class Within:
+    """Sets a machine's context and block for a while; a class, as this is entered a hundred times a statement."""
+
+    __slots__ = ("machine", "context", "block", "outer")
+
+    def __init__(self, machine: Interpreter, context: Context, block: Block | None) -> None:
+        self.machine = machine
+        self.context = context
+        self.block = block
+
+    def __enter__(self) -> None:
+        machine = self.machine
+        self.outer = machine.context, machine.block
+        machine.context = self.context
+        if self.block is not None:
+            machine.block = self.block
+
+    def __exit__(self, *error: object) -> None:
+        self.machine.context, self.machine.block = self.outer
 
 
 def widened(value: v.Const) -> v.Value:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
 
 TorchVersion = tuple[int, ...]
-_FOREIGN_BUDGET = 800  # statements of other files that one source may run ...
-_FOREIGN_PER_LINE = 2  # ... and more for a longer source
+_FOREIGN_BUDGET = 500  # statements of other files that one source may run ...
+_FOREIGN_PER_LINE = 1  # ... and more for a longer source
 _STALE = 3
-_LEAST_BUDGET = 2_500  # statements that all entries of one source may run together ...
+_LEAST_BUDGET = 1_200  # statements that all entries of one source may run together ...
 _BUDGET_PER_LINE = 1  # ... and more for a longer source
 _FORWARD_SHARE = 1.5  # what was constructed within the budget is run forward within this much of it
 
@@ -211,7 +211,7 @@ class Entries:
                      if any(not relevant.isdisjoint(names_in(base)) for base in cls.node.bases)}
         parts = {function: names_in(function.node) for function in self.module.functions}
         owned = {function: function.owner.name for function in parts if function.owner is not None}
-        aliases = [(names_in(line), _targets(line)) for line in self.model.tree.module.body
+        aliases = [(names_in(line.body[0].value), _targets(line)) for line in self.model.tree.module.body
                    if isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Assign)]
         while True:
             more = {name for function, names in parts.items() if not relevant.isdisjoint(names)
@@ -258,7 +258,8 @@ class Entries:
         for function in self.module.functions:
             if function.owner is not None and function.name in _RUN_BY_CONSTRUCTION:
                 continue
-            (named if text.count(function.name) > 1 else unnamed).append(function)
+            again = text.find(function.name, text.find(function.name) + 1) >= 0
+            (named if again else unnamed).append(function)
         return [*unnamed, *reversed(named)]
 
     def _run_function(self, function: v.Function) -> None:

@@ -80,12 +80,21 @@ class LazyBody:
     def names(self) -> set[str]:
         """Every identifier inside, found without converting anything."""
         found: set[str] = set()
-        for statement in self._parsed:
-            for node in ast.walk(statement):
-                for field in ("id", "attr", "arg", "name"):
-                    name = getattr(node, field, None)
-                    if isinstance(name, str):
-                        found.add(name)
+        waiting: list[Any] = list(self._parsed)
+        while waiting:
+            node = waiting.pop()
+            cls = node.__class__
+            if cls is ast.Name:
+                found.add(node.id)
+            elif cls is ast.Attribute:
+                found.add(node.attr)
+                waiting.append(node.value)
+            elif cls is list:
+                waiting += node
+            elif cls is str:
+                found.add(node)
+            elif cls is not ast.Constant and isinstance(node, ast.AST):
+                waiting += [getattr(node, field, None) for field in node._fields if field != "ctx"]
         return found
 
 
