@@ -422,15 +422,19 @@ def freeze(machine: Interpreter, module: v.Value, frozen: bool) -> None:
         machine.write(module.attributes, "%frozen", v.Const(frozen))
 
 
-def is_frozen(module: v.Value) -> bool:
+def is_frozen(module: v.Value, seen: set[int] | None = None) -> bool:
+    """Whether a module's parameters want no gradient. ``seen``: modules being looked at, as one may hold itself."""
     if isinstance(module, (v.Instance, v.External)):
         if module.state.get("frozen") is True:
             return True
         parts = [a for a in module.attributes.values() if is_module(a)] if isinstance(module, v.Instance) else []
-        return bool(parts) and all(is_frozen(part) for part in parts)
+        seen = set() if seen is None else seen
+        fresh = [part for part in parts if id(part) not in seen]
+        seen.update(map(id, fresh))
+        return bool(fresh) and all(is_frozen(part, seen) for part in fresh)
     if isinstance(module, v.Unknown):
         found = module.attributes.get("%frozen")
         return isinstance(found, v.Const) and found.value is True
     if isinstance(module, v.Union):
-        return all(is_frozen(o) for o in module.options() if not isinstance(o, v.Const))
+        return all(is_frozen(o, seen) for o in module.options() if not isinstance(o, v.Const))
     return False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from torchlint.semantics import bounds
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import Lazy, ProjectModule, is_frozen
 from torchlint.semantics.containers import items_of
@@ -223,10 +224,11 @@ def bind_parameters(machine: Interpreter, frame: Frame, function: v.Function, ar
                                                                           frame)
     if isinstance(params.star_arg, cst.Param):
         more = v.Unknown("*args", generic=generic) if arguments.stars or generic else None
-        names[params.star_arg.name.value] = v.Sequence(positional, "tuple", rest=more)
+        names[params.star_arg.name.value] = v.Sequence(bounds.elements(positional), "tuple", rest=more)
     elif positional and len(positional) > 6:
         return False
     if params.star_kwarg is not None:
+        keywords = {key: bounds.element(value) for key, value in keywords.items()}
         names[params.star_kwarg.name.value] = v.Mapping(keywords, open=arguments.double_stars or generic)
     frame.arguments = dict(names)
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from torchlint.semantics import arrays
+from torchlint.semantics import bounds
 from torchlint.semantics import values as v
 from torchlint.semantics.host import assigned, walked
 
@@ -21,12 +22,15 @@ def extend(machine: Interpreter, target: v.Sequence, more: v.Value) -> None:
     if isinstance(more, v.External) and isinstance(more.items, v.Sequence):
         more = more.items
     if isinstance(more, v.Sequence):
-        machine.write(target, "items", [*target.items, *more.items])
+        if len(target.items) + len(more.items) > bounds.LONGEST_LIST:
+            grow(machine, target, v.join(*more.elements()))
+            return
+        machine.write(target, "items", [*target.items, *bounds.elements(more.items, target)])
         if more.rest is not None:
             grow(machine, target, more.rest)
     elif isinstance(more, v.Union) and all(isinstance(o, v.Sequence) for o in more.options()):
         runs = tuple(tuple(o.items) for o in more.options() if isinstance(o, v.Sequence))
-        machine.write(target, "items", [*target.items, v.Choice(runs)])
+        machine.write(target, "items", [*target.items, bounds.element(v.Choice(runs), target)])
     else:
         grow(machine, target, v.Unknown("elements", more.flow))
 
@@ -38,7 +42,7 @@ def append(machine: Interpreter, target: v.Sequence, item: v.Value) -> None:
     if len(target.items) > 400:
         grow(machine, target, item)
     else:
-        machine.write(target, "items", [*target.items, item])
+        machine.write(target, "items", [*target.items, bounds.element(item, target)])
     if isinstance(item, v.Array):
         item.held = True
 
@@ -52,6 +56,7 @@ def _is_building(item: v.Value) -> int:
 
 def grow(machine: Interpreter, target: v.Sequence, item: v.Value) -> None:
     """Add an unknown number of elements like this one."""
+    item = bounds.element(item, target)
     machine.write(target, "rest", item if target.rest is None else v.join(target.rest, item))
 
 
@@ -239,9 +244,9 @@ def _element_at(items: v.Sequence, index: v.Value) -> v.Value:
 
 
 def _slice_of(items: v.Sequence, index: v.Sequence) -> v.Value:
-    bounds: list[Any] = [i.value if isinstance(i, v.Const) else _UNSURE for i in index.items]
-    if items.exact and _UNSURE not in bounds:
-        return v.Sequence(items.items[slice(*bounds)], items.type, flow=items.flow)
+    ends: list[Any] = [i.value if isinstance(i, v.Const) else _UNSURE for i in index.items]
+    if items.exact and _UNSURE not in ends and ends[2:] != [0]:
+        return v.Sequence(items.items[slice(*ends)], items.type, flow=items.flow)
     elements = list(items.elements())
     return v.Sequence((), items.type, rest=v.join(*elements) if elements else None, flow=items.flow)
 
@@ -263,11 +268,12 @@ def set_item(machine: Interpreter, value: v.Value, index: v.Value, new: v.Value,
         position = index.value if isinstance(index, v.Const) and isinstance(index.value, int) else None
         if position is not None and items.exact and -len(items.items) <= position < len(items.items):
             changed = list(items.items)
-            changed[position] = new
+            changed[position] = bounds.element(new, items)
             machine.write(items, "items", changed)
         else:
             grow(machine, items, new)
     elif isinstance(value, v.Mapping):
+        new = bounds.element(new, value)
         if isinstance(index, v.Const) and _hashable(index.value):
             machine.write(value.items, index.value, new)
         else:

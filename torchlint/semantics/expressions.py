@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from torchlint.semantics import knowledge
+from torchlint.semantics import bounds, knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import Deferred, Lazy, attribute
 from torchlint.semantics.containers import get_item, items_of, iterate
@@ -101,6 +101,9 @@ def _spread(machine: Interpreter, arguments: v.Arguments, value: v.Value) -> Non
         elif not isinstance(value, v.Const):
             machine.consume(value, arguments.node or cst.Name("x"), "escape")
         return
+    if len(arguments.positional) + len(items.items) > bounds.LONGEST_LIST:
+        items = bounds.shortened(v.Sequence([*arguments.positional, *items.items], rest=items.rest))
+        arguments.positional.clear()
     arguments.positional.extend(items.items)
     if items.rest is not None:
         arguments.positional.append(items.rest)
@@ -175,6 +178,7 @@ def sequence(kind: str) -> Callable[[Interpreter, Any], v.Value]:
         flows = []
         for element in node.elements:
             value = machine.evaluate(element.value)
+            value = bounds.element(value)
             if isinstance(element, cst.StarredElement):
                 inner = items_of(value)
                 if inner is not None:
@@ -190,7 +194,7 @@ def sequence(kind: str) -> Callable[[Interpreter, Any], v.Value]:
                     value.held = True
             flows.append(value.flow)
         made.flow = v.merge_flows(flows)
-        return made
+        return bounds.shortened(made)
 
     return build
 
@@ -198,7 +202,7 @@ def sequence(kind: str) -> Callable[[Interpreter, Any], v.Value]:
 def dict_(machine: Interpreter, node: cst.Dict) -> v.Value:
     made = v.Mapping(site=machine.site(node))
     for element in node.elements:
-        value = machine.evaluate(element.value)
+        value = bounds.element(machine.evaluate(element.value))
         key = machine.evaluate(element.key) if isinstance(element, cst.DictElement) else None
         if isinstance(key, v.Const):
             made.items[key.value] = value
@@ -237,7 +241,8 @@ def operate(machine: Interpreter, node: cst.CSTNode, op: Any, left: v.Value, rig
         return _folded(op, left.value, right.value)
     if isinstance(left, v.Sequence) and isinstance(right, v.Sequence) and isinstance(op, (cst.Add, cst.AddAssign)):
         rest = right.rest if left.rest is None else left.rest
-        return v.Sequence([*left.items, *right.items], left.type, rest=rest, flow=v.merge_flows([left.flow, right.flow]))
+        made = v.Sequence([*left.items, *right.items], left.type, rest=rest, flow=v.merge_flows([left.flow, right.flow]))
+        return bounds.shortened(made)
     if isinstance(left, v.Sequence) and isinstance(op, cst.Multiply):
         if isinstance(right, v.Const) and isinstance(right.value, int) and 0 <= right.value * len(left.items) <= 64:
             return v.Sequence(left.items * right.value, left.type, rest=left.rest)
@@ -295,7 +300,7 @@ def _folded(op: Any, left: Any, right: Any) -> v.Value:
     if fold is None or not simple:
         return v.Text() if isinstance(left, str) else v.Number()
     try:
-        return v.Const(fold(left, right))
+        return bounds.constant(fold(left, right))
     except (ArithmeticError, TypeError, ValueError):
         return v.Number()
 
@@ -577,9 +582,9 @@ def comprehension(machine: Interpreter, node: cst.ListComp | cst.SetComp | cst.G
     made = v.Sequence((), "list", site=machine.site(node), flow=flow)
     made.generator = isinstance(node, cst.GeneratorExp)
     if exact and len(collected) <= 64:
-        made.items = collected
+        made.items = bounds.elements(collected)
     elif collected:
-        made.rest = v.join(*collected)
+        made.rest = v.join(*bounds.elements(collected))
     return made
 
 
@@ -587,7 +592,7 @@ def dict_comprehension(machine: Interpreter, node: cst.DictComp) -> v.Value:
     made = v.Mapping(site=machine.site(node))
 
     def collect() -> None:
-        key, value = machine.evaluate(node.key), machine.evaluate(node.value)
+        key, value = machine.evaluate(node.key), bounds.element(machine.evaluate(node.value))
         if isinstance(key, v.Const):
             made.items[key.value] = value
         else:
@@ -605,6 +610,9 @@ def _comprehend(machine: Interpreter, clause: cst.CompFor, node: cst.CSTNode, co
     machine.frame.names = dict(names)
     try:
         passes = machine.passes_over(iterable, clause.target)
+        machine.steps += len(passes)
+        if machine.steps > machine.budget:
+            passes = [lambda: assign_to(machine, clause.target, iterate(machine, iterable))]
         exact = len(passes) > 1 or _single(iterable)
         exact = exact and not clause.ifs and clause.inner_for_in is None
 

@@ -868,7 +868,7 @@ def _scalar(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.C
 @handles("builtins.sum", "builtins.min", "builtins.max")
 def _reduce(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     operands = list(arguments.positional)
-    if len(operands) == 1 or name == "builtins.sum":
+    if len(operands) == 1 or operands and name == "builtins.sum":
         inner = iterate(machine, operands[0])
         machine.consume(operands[0], node)
         if isinstance(inner, v.Tensor):

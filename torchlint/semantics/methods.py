@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics import arrays, knowledge
+from torchlint.semantics import arrays, bounds, knowledge
 from torchlint.semantics import texts
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import TABLES, freeze, part_of_table
@@ -497,9 +497,9 @@ def _list_method(machine: Interpreter, receiver: v.Sequence, name: str, argument
         place = arguments.positional[0]
         items = list(receiver.items)
         if isinstance(place, v.Const) and isinstance(place.value, int):
-            items.insert(place.value, arguments.positional[1])
+            items.insert(max(-len(items), min(place.value, len(items))), bounds.element(arguments.positional[1], receiver))
         else:
-            items.append(arguments.positional[1])
+            items.append(bounds.element(arguments.positional[1], receiver))
         machine._growth += 1
         machine.write(receiver, "items", items)
         return v.NONE
@@ -508,7 +508,7 @@ def _list_method(machine: Interpreter, receiver: v.Sequence, name: str, argument
             items = list(receiver.items)
             try:
                 popped = items.pop(*([first.value] if isinstance(first, v.Const) else []))
-            except (IndexError, TypeError):
+            except (IndexError, TypeError, OverflowError):
                 return v.Unknown("popped")
             machine.write(receiver, "items", items)
             return popped
@@ -539,7 +539,8 @@ def _dict_method(machine: Interpreter, receiver: v.Mapping, name: str, arguments
         found = get_item(machine, receiver, arguments.positional[0], node)
         if isinstance(found, v.Unknown) and len(arguments.positional) > 1:
             if name == "setdefault":
-                machine.write(receiver.items, getattr(arguments.positional[0], "value", None), arguments.positional[1])
+                machine.write(receiver.items, getattr(arguments.positional[0], "value", None),
+                              bounds.element(arguments.positional[1], receiver))
             return v.Unknown("default", guess=arguments.positional[1]) if receiver.open else arguments.positional[1]
         if name == "pop" and isinstance(arguments.positional[0], v.Const):
             key = arguments.positional[0].value
@@ -552,7 +553,7 @@ def _dict_method(machine: Interpreter, receiver: v.Mapping, name: str, arguments
         for value in arguments.positional:
             if isinstance(value, v.Mapping):
                 for key, item in value.items.items():
-                    machine.write(receiver.items, key, item)
+                    machine.write(receiver.items, key, bounds.element(item, receiver))
                 if value.open:
                     machine.write(receiver, "open", True)
             else:
@@ -639,14 +640,14 @@ def _register(machine: Interpreter, receiver: v.Value, name: str, arguments: v.A
         elif name == "insert":
             _list_method(machine, items, "insert", arguments, node)
         else:
-            machine.write(items, "items", [*items.items, given[0]])
+            machine.write(items, "items", [*items.items, bounds.element(given[0], items)])
         return
     value = arguments.get("module", 1) or arguments.get("tensor", 1) or arguments.get("param", 1)
     key = arguments.get("name", 0)
     if value is None:
         return
     if name in ("add_module", "register_module") and items is not None:
-        machine.write(items, "items", [*items.items, value])
+        machine.write(items, "items", [*items.items, bounds.element(value, items)])
     if isinstance(receiver, (v.Instance, v.External)):
         if isinstance(value, v.Tensor):  # it goes where its module goes
             value = v.Tensor(value.flow.changed(created=None), None, value.dtype, parameter=value.parameter)

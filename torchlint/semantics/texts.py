@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from torchlint.semantics import bounds
 from torchlint.semantics import values as v
 
 if TYPE_CHECKING:
@@ -19,8 +20,16 @@ def composed(parts: Iterable[v.Value]) -> v.Value:
     """The string made of these parts, one behind the other."""
     given = list(parts)
     if all(isinstance(part, v.Const) for part in given):
-        return v.Const("".join(str(part.value) for part in given))  # type: ignore[attr-defined]
-    return v.Text("".join(map(_pattern, given)))
+        return bounds.constant("".join(_word(part.value) for part in given))  # type: ignore[attr-defined]
+    pattern = "".join(map(_pattern, given))
+    return v.Text(pattern if len(pattern) <= bounds.LONGEST_TEXT else None)
+
+
+def _word(value: object) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python refuses to print an integer of thousands of digits
+        return "?"
 
 
 def filled(template: str) -> v.Text:
@@ -35,7 +44,7 @@ def filled(template: str) -> v.Text:
 
 def _pattern(part: v.Value) -> str:
     if isinstance(part, v.Const):
-        return re.escape(str(part.value))
+        return re.escape(_word(part.value))
     if isinstance(part, v.Text):
         return part.pattern or _ANYTHING
     options = part.options()

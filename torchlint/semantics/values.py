@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from torchlint.syntax.tree import Tree
 
 _MOST_OPTIONS = 6  # alternatives that a value keeps before it is widened to Unknown
+_MOST_COMPARED = 32  # alternatives beyond which nobody looks for equal ones
+_DEEPEST_JOIN = 4  # tuples inside each other that are joined element by element
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -455,13 +457,12 @@ class Class(Value):
     def mro(self) -> list[Value]:
         """Project classes and Symbols, depth first, each once (near enough to C3 for real code)."""
         if self._mro is None:
-            order: list[Value] = [self]
-            self._mro = order
+            order: dict[Value, None] = {self: None}
+            self._mro = [self]  # of a class that inherits from itself
             for base in self.bases:
                 for b in base.options():
-                    for each in b.mro() if isinstance(b, Class) else [b]:
-                        if each not in order:
-                            order.append(each)
+                    order.update(dict.fromkeys(b.mro() if isinstance(b, Class) else [b]))
+            self._mro = list(order)
         return self._mro
 
     def find(self, name: str, after: Class | None = None) -> Value | None:
@@ -670,6 +671,9 @@ def join(*values: Value) -> Value:
     options: list[Value] = []
     for value in values:
         for option in value._options if value.__class__ is Union else (value,):
+            if len(options) > _MOST_COMPARED:
+                options.append(option)  # it is widened anyway
+                continue
             for other in options:
                 if same(option, other):
                     break
@@ -716,11 +720,17 @@ def join_sequences(a: Sequence, b: Sequence) -> Value | None:
     if a.type != b.type or a.rest is not None or b.rest is not None:
         return None
     if a.type != "list":
-        if len(a.items) == len(b.items):
+        if len(a.items) == len(b.items) and not (_is_deep(a) and _is_deep(b)):
             return Sequence([join(x, y) for x, y in zip(a.items, b.items, strict=True)], a.type)
         return None
     items = join_runs(a.items, b.items)
     return Sequence(items, a.type, site=a.site)
+
+
+def _is_deep(value: Value, level: int = 0) -> bool:
+    if not isinstance(value, Sequence):
+        return False
+    return level == _DEEPEST_JOIN or any(_is_deep(item, level + 1) for item in value.items)
 
 
 def join_runs(a: list[Value], b: list[Value]) -> list[Value]:
