@@ -21,9 +21,11 @@ FAILED = 2
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, "-V", "--version", prog_name="torchlint")
+@click.version_option(__version__, "-V", "--version", prog_name="torchlint", message="%(prog)s %(version)s")
 def cli() -> None:
     """Find and fix the documented mistakes that make PyTorch training slow or silently wrong.
+
+    Your code is read, never run. `torchlint check` reports, `torchlint fix` repairs.
 
     Exit codes: 0 nothing found, 1 something found, 2 something could not be done.
     """

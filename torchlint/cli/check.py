@@ -20,7 +20,7 @@ from torchlint.reporting import Report
 STDIN = "-"
 
 
-@click.command()
+@click.command(short_help="Report the mistakes in files, folders and notebooks.")
 @shared
 @click.option("--fix", is_flag=True, help="Apply the fixes that are safe, and report what is left.")
 @click.option("--add-ignore", is_flag=True, help="Silence what is found with comments in the files.")
@@ -28,16 +28,19 @@ STDIN = "-"
 def check(ctx: click.Context, /, **given: Any) -> None:
     """Report the mistakes in files, folders and notebooks (by default below the current folder).
 
-    `-` reads from standard input.
+    `-` reads from standard input. Nothing is changed unless --fix or --add-ignore is given.
     """
     ctx.exit(_execute(given))
 
 
-@click.command()
+@click.command(short_help="Apply the fixes that are safe, and report what is left.")
 @shared
 @click.pass_context
 def fix(ctx: click.Context, /, **given: Any) -> None:
-    """Apply the fixes that are safe, and report what is left; `--unsafe-fixes` applies the others too."""
+    """Apply the fixes that are safe, and report what is left.
+
+    `--unsafe-fixes` applies the others too: read the diff. `--diff` shows it and changes nothing.
+    """
     ctx.exit(_execute({**given, "fix": True}))
 
 

@@ -16,12 +16,13 @@ from torchlint import __version__
 from torchlint.config import ConfigError, Configuration, Settings
 
 
-@click.command()
+@click.command(short_help="Explain rules: slugs, codes or families.")
 @click.argument("names", nargs=-1, metavar="[RULE]...")
 @click.option("--all", "everything", is_flag=True, help="Every rule.")
-@click.option("--output-format", type=click.Choice(["text", "markdown", "json"]), default="text", show_default=True)
+@click.option("--output-format", type=click.Choice(["text", "markdown", "json"]), default="text", show_default=True,
+              help="How to write it.")
 def rule(names: tuple[str, ...], everything: bool, output_format: str) -> None:
-    """Explain rules, named by slug, code or family."""
+    """Explain rules, named by slug, code or family: what is wrong and why, what is left alone, when a fix is safe."""
     from torchlint.rules import docs, registry
 
     if not names and not everything:
@@ -43,11 +44,12 @@ def rule(names: tuple[str, ...], everything: bool, output_format: str) -> None:
         click.echo("\n".join(docs.as_text(one) for one in rules), nl=False)
 
 
-@click.command()
+@click.command(short_help="Show the settings that hold here, and where they come from.")
 @click.option("--config", "file", type=click.Path(dir_okay=False), metavar="FILE", help="Show this configuration.")
 @click.option("--isolated", is_flag=True, help="Show the defaults.")
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.argument("folder", type=click.Path(), default=".")
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
+              help="How to write it.")
+@click.argument("folder", type=click.Path(), default=".", metavar="[PATH]")
 @click.pass_context
 def config(ctx: click.Context, file: str | None, isolated: bool, output_format: str, folder: str) -> None:
     """Show the settings that hold for a file or folder (by default the current one), and where they come from."""
@@ -67,12 +69,13 @@ def config(ctx: click.Context, file: str | None, isolated: bool, output_format: 
         return
     click.echo(f"# {settings.file or 'no configuration file: the defaults'}")
     for key, value in _values(settings).items():
-        click.echo(f"{key} = {json.dumps(value)}")
+        click.echo(f"# {key}: {_UNSET[key]}" if value is None else f"{key} = {_toml(value)}")
     click.echo(f"# rules that run: {', '.join(rules)}")
 
 
 @click.command()
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
+              help="How to write it.")
 def version(output_format: str) -> None:
     """Print the version."""
     click.echo(json.dumps({"version": __version__}) if output_format == "json" else f"torchlint {__version__}")
@@ -87,6 +90,19 @@ def _values(settings: Settings) -> dict[str, Any]:
         if field.name not in ("root", "file"):
             values[field.name.replace("_", "-")] = value
     return values
+
+
+_UNSET = {
+    "select": "every rule that is on by default",
+    "target-torch": "what the project's requirements ask for, else the newest that torchlint knows",
+    "output-format": "full",
+}
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _near(name: str) -> str:

@@ -15,9 +15,9 @@ Loaders whose `**kwargs` may hold `pin_memory`, scripts without a CUDA device (t
 give CUDA tensors (pinning them raises an error), and batches that a framework moves (accelerate, Lightning) are silent.
 
 Fix safety:
-Unsafe where the loader has a `collate_fn` or a dataset of unknown items: a batch type of its own needs a `pin_memory`
-method, else it stays unpinned. Page-locked memory also cannot be swapped out. The value is
-`torch.cuda.is_available()`, never plain `True`: on machines without a GPU the loader would warn.
+Unsafe: page-locked memory cannot be swapped out, and a batch of a class of its own (from a `collate_fn` or an unusual
+dataset) needs a `pin_memory` method, else it stays unpinned. The value is `torch.cuda.is_available()`, never plain
+`True`: on machines without a GPU the loader would warn.
 
 Evidence:
 No measurement yet.

@@ -23,9 +23,6 @@ one batch is drawn; `IterableDataset`s that do not split their stream with `get_
 all of it); datasets that give CUDA tensors (not possible in a forked worker); a 0 that is written next to
 `batch_size=None` (such a dataset makes whole batches, often ahead of time); unit tests.
 
-Options:
-`num-workers`: the number that the fix writes.
-
 Fix safety:
 Unsafe. On Windows and macOS workers are spawned: they import the script again, so it needs an
 `if __name__ == "__main__":` guard and a dataset that can be pickled. Workers also take memory, draw other random
