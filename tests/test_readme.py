@@ -11,6 +11,7 @@ from tests.consoles import PAGES, ROOT, current
 from torchlint.config import KEYS
 from torchlint.reporting import FORMATS
 from torchlint.rules import all_rules
+from torchlint.rules.docs import fixability
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -30,6 +31,26 @@ def test_the_readme_lists_every_rule() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = {rule.slug for rule in all_rules() if rule.family != "suppression" and not rule.preview}
     assert set(re.findall(r"\| \[([a-z-]+)\]\(docs/rules/", text)) == shown
+
+
+def test_the_readme_says_which_fixes_are_safe() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    said = dict(re.findall(r"\| \[([a-z-]+)\]\(docs/rules/.*\| ([a-z ]+) \|\n", text))
+    assert said == {rule.slug: fixability(rule) for rule in all_rules() if rule.slug in said}
+    assert said
+
+
+def test_there_is_no_rule_in_preview() -> None:
+    """As the help of `--preview` and the page of the settings say: change them with this test."""
+    assert [rule.slug for rule in all_rules() if rule.preview] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8").replace("\n", " ")
+    for target, anchor in re.findall(r"\]\((?!http)([^)#\s]+)#([^)\s]+)\)", text):
+        headings = re.findall(r"^#+ (.*)$", (page.parent / target).read_text(encoding="utf-8"), re.MULTILINE)
+        assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
 
 
 def test_every_setting_is_documented() -> None:
