@@ -20,7 +20,6 @@ from torchlint.checking import Checker, Mode, Task
 from torchlint.config import Settings
 from torchlint.work import MEMORY, Housekeeper, OnResult, guarded, lost, starts_quickly
 
-
 PATIENCE = 60.0
 """Seconds that a file may take, plus as much for every million bytes: ten times the slowest file seen."""
 

@@ -168,7 +168,7 @@ def _library_attribute(machine: Interpreter, value: v.Instance, name: str, node:
         return v.Bound(value, name)
     if value.external in _TRAINING_KINDS and name not in ("param_groups", "optimizer", "state"):
         known = knowledge.method(value.external, name)
-        if name in ("step", "zero_grad") or known is not None and not known.is_attribute:
+        if name in ("step", "zero_grad") or (known is not None and not known.is_attribute):
             return v.Bound(value, name)
     if name == "training" and value.external == "module":
         training = v.Unknown("training")
@@ -192,7 +192,7 @@ MODULE_METHODS: dict[str, frozenset[str]] = {
         "add_module", "register_module", "append", "extend", "insert", "forward", "__call__", "register_forward_hook",
         "register_forward_pre_hook", "share_memory", "to_empty", "type", "xpu", "ipu", "get_submodule", "compile",
         "keys", "values", "items", "pop", "update", "__init__", "__setattr__", "__getattr__", "__delattr__",
-        "register_full_backward_hook", "extra_repr", "get_parameter", "named_children",
+        "register_full_backward_hook", "extra_repr", "get_parameter",
     }),
 }
 

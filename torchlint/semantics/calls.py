@@ -60,7 +60,7 @@ def _call_function(machine: Interpreter, callee: v.Function, arguments: v.Argume
 
 def _step_of_own_scheduler(machine: Interpreter, callee: v.Function, arguments: v.Arguments,
                            node: cst.CSTNode) -> v.Value:
-    """A scheduler's own ``step``: one of torch's kind where it calls the base class's, a setter of its own where not."""
+    """A scheduler's own ``step``: of torch's kind where it calls the base class's, a setter of its own where not."""
     place = len(machine.block.items)
     result = machine.follow(callee, arguments, node)
     run = [item for item in machine.block.items[place:] if isinstance(item, Call)]
@@ -330,7 +330,7 @@ def _call_class(machine: Interpreter, cls: v.Class, arguments: v.Arguments, node
     """Construct an object of a project's class."""
     kind = external_kind(cls)
     known = machine.made.setdefault(cls, {}) if kind == "module" else {}
-    shared = kind == "module" and (machine.building > 0 or machine.sharing and len(known) > _TOP_INSTANCES)
+    shared = kind == "module" and (machine.building > 0 or (machine.sharing and len(known) > _TOP_INSTANCES))
     if shared:
         found = known.get(_key(arguments, False)) if machine.building else None
         if found is None and len(known) > (_EXACT_INSTANCES if machine.building else _TOP_INSTANCES):
@@ -399,8 +399,8 @@ def _fields(machine: Interpreter, cls: v.Class, arguments: v.Arguments) -> dict[
 def _named(node: cst.BaseExpression, name: str) -> bool:
     if isinstance(node, cst.Call):
         node = node.func
-    return isinstance(node, cst.Name) and node.value == name or isinstance(node, cst.Attribute) \
-        and node.attr.value == name
+    return (isinstance(node, cst.Name) and node.value == name) or (isinstance(node, cst.Attribute) \
+        and node.attr.value == name)
 
 
 def _key(arguments: v.Arguments, coarse: bool) -> Any:
@@ -586,7 +586,7 @@ def _restored(value: v.Value, back: dict[int, v.Value], flow: v.Flow, device: st
         if layers:
             new = new.changed(layers=tuple(dict.fromkeys(layers)))
         where = value.device
-        if where is None or where == "cpu" and device is not None and value.flow.lowered is None:
+        if where is None or (where == "cpu" and device is not None and value.flow.lowered is None):
             where = device  # a module's output is where its parameters are
         if isinstance(value, v.Tensor):
             return v.Tensor(new, where, value.dtype, index=value.index)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchlint.semantics import arrays
-from torchlint.semantics import bounds
+from torchlint.semantics import arrays, bounds
 from torchlint.semantics import values as v
 from torchlint.semantics.host import assigned, walked
 
@@ -51,7 +50,7 @@ def _is_building(item: v.Value) -> int:
     """Whether an element is a part of a network: then the order of elements matters."""
     if isinstance(item, v.Sequence):
         return int(any(_is_building(i) for i in item.items[:4]))
-    return int(isinstance(item, v.External) and item.kind == "module" or isinstance(item, v.Instance))
+    return int((isinstance(item, v.External) and item.kind == "module") or isinstance(item, v.Instance))
 
 
 def grow(machine: Interpreter, target: v.Sequence, item: v.Value) -> None:

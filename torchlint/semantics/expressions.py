@@ -17,10 +17,10 @@ from torchlint.semantics.containers import get_item, items_of, iterate
 from torchlint.semantics.host import carry, used
 from torchlint.semantics.library import device_of, is_tensor, tensor_from
 from torchlint.semantics.recording import Context
-from torchlint.semantics.texts import composed, filled
 from torchlint.semantics.rhythm import boolean as boolean_of
 from torchlint.semantics.rhythm import combined, counted, of_comparison, opposite
 from torchlint.semantics.rhythm import of as rhythm_of
+from torchlint.semantics.texts import composed, filled
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Arm, Interpreter
@@ -241,13 +241,13 @@ def operate(machine: Interpreter, node: cst.CSTNode, op: Any, left: v.Value, rig
         return _folded(op, left.value, right.value)
     if isinstance(left, v.Sequence) and isinstance(right, v.Sequence) and isinstance(op, (cst.Add, cst.AddAssign)):
         rest = right.rest if left.rest is None else left.rest
-        made = v.Sequence([*left.items, *right.items], left.type, rest=rest, flow=v.merge_flows([left.flow, right.flow]))
-        return bounds.shortened(made)
+        flow = v.merge_flows([left.flow, right.flow])
+        return bounds.shortened(v.Sequence([*left.items, *right.items], left.type, rest=rest, flow=flow))
     if isinstance(left, v.Sequence) and isinstance(op, cst.Multiply):
         if isinstance(right, v.Const) and isinstance(right.value, int) and 0 <= right.value * len(left.items) <= 64:
             return v.Sequence(left.items * right.value, left.type, rest=left.rest)
         return v.Sequence((), left.type, rest=next(left.elements(), None))
-    if isinstance(left, v.Const) and isinstance(left.value, str) or isinstance(left, v.Text):
+    if (isinstance(left, v.Const) and isinstance(left.value, str)) or isinstance(left, v.Text):
         if isinstance(op, cst.Modulo):
             _formatted_operand(machine, node, right)
             return filled(left.value) if isinstance(left, v.Const) else v.Text()
@@ -282,8 +282,8 @@ def _may_be_number(value: v.Value) -> bool:
 
 
 def _has_tensor(value: v.Value) -> bool:
-    return isinstance(value, v.Tensor) or isinstance(value, v.Union) and any(
-        isinstance(o, v.Tensor) for o in value.options())
+    return isinstance(value, v.Tensor) or (isinstance(value, v.Union) and any(
+        isinstance(o, v.Tensor) for o in value.options()))
 
 
 def _formatted_operand(machine: Interpreter, node: cst.CSTNode, value: v.Value) -> None:
@@ -295,7 +295,7 @@ def _formatted_operand(machine: Interpreter, node: cst.CSTNode, value: v.Value) 
 
 def _folded(op: Any, left: Any, right: Any) -> v.Value:
     fold = _FOLD.get(op.__class__)
-    simple = isinstance(left, (int, float)) and isinstance(right, (int, float)) or (
+    simple = (isinstance(left, (int, float)) and isinstance(right, (int, float))) or (
         isinstance(left, str) and isinstance(right, str) and op.__class__ is cst.Add)
     if fold is None or not simple:
         return v.Text() if isinstance(left, str) else v.Number()
@@ -572,7 +572,8 @@ def index_of(machine: Interpreter, node: cst.Subscript) -> v.Value:
             parts.append(machine.evaluate(part.value))
     if len(parts) == 1:
         return parts[0]
-    return v.Sequence(parts, "slice" if any(isinstance(p, v.Sequence) and p.type == "slice" for p in parts) else "tuple")
+    is_slice = any(isinstance(p, v.Sequence) and p.type == "slice" for p in parts)
+    return v.Sequence(parts, "slice" if is_slice else "tuple")
 
 
 def comprehension(machine: Interpreter, node: cst.ListComp | cst.SetComp | cst.GeneratorExp) -> v.Value:
@@ -611,8 +612,6 @@ def _comprehend(machine: Interpreter, clause: cst.CompFor, node: cst.CSTNode, co
     try:
         passes = machine.passes_over(iterable, clause.target)
         machine.steps += len(passes)
-        if machine.steps > machine.budget:
-            passes = [lambda: assign_to(machine, clause.target, iterate(machine, iterable))]
         exact = len(passes) > 1 or _single(iterable)
         exact = exact and not clause.ifs and clause.inner_for_in is None
 

@@ -80,7 +80,8 @@ class Habits:
         if runs < _SETTLED:
             return None
         around = machine.context
-        key = (function.node, around.grad, tuple(loop.node.node for loop in around.loops()), _gist(function.receiver), tuple(map(_gist, arguments.positional)),
+        key = (function.node, around.grad, tuple(loop.node.node for loop in around.loops()), _gist(function.receiver),
+               tuple(map(_gist, arguments.positional)),
                tuple((name, _gist(value)) for name, value in arguments.keywords.items()))
         habit = self._known.get(key)
         if habit is None:

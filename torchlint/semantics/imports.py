@@ -52,7 +52,8 @@ def import_names(machine: Interpreter, node: cst.ImportFrom) -> None:
         return
     for alias in node.names:
         word = alias.name.value if isinstance(alias.name, cst.Name) else dotted(alias.name)
-        bound = alias.asname.name.value if alias.asname is not None and isinstance(alias.asname.name, cst.Name) else word
+        renamed = alias.asname.name if alias.asname is not None else None
+        bound = renamed.value if isinstance(renamed, cst.Name) else word
         if found is not None:
             value: v.Value = Lazy(str(found), word)
         elif level:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from torchlint.semantics import arrays, knowledge
-from torchlint.semantics import texts
+from torchlint.semantics import arrays, knowledge, texts
 from torchlint.semantics import values as v
-from torchlint.semantics.containers import extend, iterate, items_of
-from torchlint.semantics.host import carried, carry, needs_host, numpy_fill, settled, through_unknown, spoil
+from torchlint.semantics.containers import extend, items_of, iterate
+from torchlint.semantics.host import carried, carry, needs_host, numpy_fill, settled, spoil, through_unknown
 from torchlint.semantics.recording import Context
 from torchlint.semantics.rhythm import CLOCKS
 
@@ -155,7 +154,8 @@ def result_of(machine: Interpreter, kind: str, arguments: v.Arguments, node: cst
         return array
     if kind.startswith("tuple["):
         parts = kind[6:-1].split(",")
-        return v.Sequence([result_of(machine, part.strip(), arguments, node, known) for part in parts], "tuple", flow=flow)
+        results = [result_of(machine, part.strip(), arguments, node, known) for part in parts]
+        return v.Sequence(results, "tuple", flow=flow)
     if kind == "tuple" and known is not None:
         return _tuple_of(machine, known, arguments, node, flow)
     if kind in ("number", "numpy_scalar", "int", "float"):
@@ -211,7 +211,7 @@ def tensor_from(machine: Interpreter, operands: list[v.Value], flow: v.Flow, arg
 
 def is_tensor(value: v.Value) -> bool:
     """Whether a value is proven to be a tensor, by what made it or by its use."""
-    return isinstance(value, v.Tensor) or isinstance(value, v.Unknown) and value.kind == "tensor"
+    return isinstance(value, v.Tensor) or (isinstance(value, v.Unknown) and value.kind == "tensor")
 
 
 def is_tensorlike(value: v.Value) -> bool:
@@ -393,7 +393,8 @@ def _tensor_from_data(machine: Interpreter, name: str, arguments: v.Arguments, n
     event = machine.emit("tensor_from_data", node, data, made, arguments, name=name)
     if device == "cpu" and where is None:
         created = carried([data]) if data is not None else None
-        if created is not None or _are_sizes(name, arguments) or isinstance(data, v.External) and data.kind == "range":
+        counts = isinstance(data, v.External) and data.kind == "range"
+        if created is not None or counts or _are_sizes(name, arguments):
             event.data["source"] = created
             made.flow = made.flow.changed(created=event)
     if where is not None and data is not None and device not in (None, "cpu"):
@@ -429,8 +430,8 @@ def _are_sizes(name: str, arguments: v.Arguments) -> bool:
     if name.rpartition(".")[2] in ("tensor", "as_tensor", "asarray", "from_numpy"):
         return False
     given = arguments.positional
-    return len(given) != 1 or isinstance(given[0], v.Number) or isinstance(given[0], v.Const) and isinstance(
-        given[0].value, int)
+    return len(given) != 1 or isinstance(given[0], v.Number) or (isinstance(given[0], v.Const) and isinstance(
+        given[0].value, int))
 
 
 _FACTORIES = ("zeros", "ones", "rand", "randn", "arange", "full", "eye", "empty", "linspace", "logspace", "randint",
@@ -443,9 +444,8 @@ def _factory(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     for value in arguments.all():
         machine.consume(value, node)
     where = arguments.get("device")
-    operands: list[v.Value] = [a for a in arguments.all() if isinstance(a, v.Tensor)] if name in ("torch.normal", "torch.bernoulli") \
-        else []
-    if operands:
+    operands: list[v.Value] = [a for a in arguments.all() if isinstance(a, v.Tensor)]
+    if operands and name in ("torch.normal", "torch.bernoulli"):
         return tensor_from(machine, operands, v.merge_flows(o.flow for o in operands), arguments)
     device = where_of(where) if where is not None else "cpu" if machine.project.default_device == "cpu" else None
     if arguments.double_stars:
@@ -454,7 +454,7 @@ def _factory(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     made = v.Tensor(v.NO_FLOW, device, dtype_name(dtype) if dtype is not None else None)
     event = machine.emit("create", node, None, made, arguments, name=name)
     pinned = arguments.get("pin_memory")
-    if device == "cpu" and where is None and (pinned is None or isinstance(pinned, v.Const) and not pinned.value):
+    if device == "cpu" and where is None and (pinned is None or (isinstance(pinned, v.Const) and not pinned.value)):
         made.flow = v.Flow(created=event)
     return made
 
@@ -755,7 +755,7 @@ def _over(made: v.Sequence, source: v.Value) -> v.Value:
 
 def is_loader(value: v.Value) -> bool:
     """Whether a value is a data loader, or an object of a project's class that derives from one."""
-    return value.kind == "loader" or isinstance(value, v.Instance) and value.external == "loader"
+    return value.kind == "loader" or (isinstance(value, v.Instance) and value.external == "loader")
 
 
 @handles("builtins.zip")
@@ -765,7 +765,8 @@ def _zip(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTN
     if sources and all(s is not None and s.exact for s in sources) and not arguments.stars:
         rows = zip(*(s.items for s in sources if s is not None), strict=False)
         return v.Sequence([v.Sequence(row, "tuple") for row in rows], "list", flow=flow)
-    made = v.Sequence((), "list", rest=v.Sequence([iterate(machine, a) for a in arguments.positional], "tuple"), flow=flow)
+    row = v.Sequence([iterate(machine, a) for a in arguments.positional], "tuple")
+    made = v.Sequence((), "list", rest=row, flow=flow)
     for source in arguments.positional:
         _over(made, source)
     return made
@@ -814,7 +815,7 @@ def _getattr(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
         if parts:
             return v.join(*parts)
     if isinstance(base, v.Symbol) and base.name in ("torch.optim", "torch.optim.lr_scheduler"):
-        return v.Symbol("torch.optim.Optimizer" if base.name == "torch.optim" else "torch.optim.lr_scheduler.LRScheduler")
+        return v.Symbol(f"{base.name}.Optimizer" if base.name == "torch.optim" else f"{base.name}.LRScheduler")
     if isinstance(base, v.Symbol) and base.name == "torchvision.models":
         return v.Symbol("torch.nn.Module")
     if base.kind == "project module":
@@ -868,7 +869,7 @@ def _scalar(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.C
 @handles("builtins.sum", "builtins.min", "builtins.max")
 def _reduce(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     operands = list(arguments.positional)
-    if len(operands) == 1 or operands and name == "builtins.sum":
+    if len(operands) == 1 or (operands and name == "builtins.sum"):
         inner = iterate(machine, operands[0])
         machine.consume(operands[0], node)
         if isinstance(inner, v.Tensor):

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics import arrays, bounds, knowledge
-from torchlint.semantics import texts
+from torchlint.semantics import arrays, bounds, knowledge, texts
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import TABLES, freeze, part_of_table
 from torchlint.semantics.containers import append, extend, get_item, items_of, iterate
-from torchlint.semantics.host import HOST_ONLY, OVERWRITING, carried, carry, settled, through_unknown, spoil
+from torchlint.semantics.host import HOST_ONLY, OVERWRITING, carried, carry, settled, spoil, through_unknown
 from torchlint.semantics.library import (
     backward,
     device_of,
@@ -66,7 +65,7 @@ def call_method(machine: Interpreter, receiver: v.Value, name: str, arguments: v
             for option in value.options():
                 if isinstance(option, v.Tensor):
                     machine.emit("sync", node, option, how="str.format() of a tensor", explicit=True)
-    if isinstance(receiver, v.Const) and isinstance(receiver.value, str) or isinstance(receiver, v.Text):
+    if (isinstance(receiver, v.Const) and isinstance(receiver.value, str)) or isinstance(receiver, v.Text):
         if name in ("split", "rsplit", "splitlines"):
             return v.Sequence((), "list", rest=v.Text())
         if name in ("startswith", "endswith", "isdigit"):
@@ -234,9 +233,7 @@ def _destination(name: str, arguments: v.Arguments) -> tuple[str | None, str | N
     if name == "cpu":
         return "cpu", None, None
     given = [*arguments.positional]
-    for key in ("device", "other"):
-        if key in arguments.keywords:
-            given.append(arguments.keywords[key])
+    given += [arguments.keywords[key] for key in ("device", "other") if key in arguments.keywords]
     explicit = arguments.keywords.get("dtype")
     if name == "type_as":
         other = given[0] if given else None
@@ -308,7 +305,7 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
     """A method of a value of unknown kind: what it proves by use, and what it can only be."""
     receiver.uses.add(name)
     plain = not arguments.positional and not arguments.keywords
-    if name in ("eval", "train") and (plain or name == "train" and len(arguments.positional) == 1):
+    if name in ("eval", "train") and (plain or (name == "train" and len(arguments.positional) == 1)):
         receiver.uses.add(f"{name}()")
         training = _train_flag(name, arguments)
         machine.emit("mode", node, receiver, arguments=arguments, train=training)
@@ -319,7 +316,7 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
     kind = receiver.kind
     if kind == "module" and name in ("requires_grad_", "zero_grad", "apply", "half", "cuda", "cpu"):
         return module_method(machine, receiver, name, arguments, node)
-    if (name in ("cuda", "cpu", "to") or name in ("type", "type_as") and not plain) and kind != "module":
+    if (name in ("cuda", "cpu", "to") or (name in ("type", "type_as") and not plain)) and kind != "module":
         return _move_unknown(machine, receiver, name, arguments, node)
     if kind == "module" and name == "to":
         return module_method(machine, receiver, name, arguments, node)
@@ -360,7 +357,6 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
 def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, arguments: v.Arguments,
                           node: cst.CSTNode) -> v.Value:
     machine.consume(receiver, node)
-    operands: list[v.Value] = [receiver, *arguments.all()]
     for value in arguments.all():
         machine.consume(value, node, "escape")
         escape(machine, value, name, node)
@@ -368,7 +364,7 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
         backward(machine, node, arguments)
     known = knowledge.method("tensor", name)
     flow = v.merge_flows([receiver.flow, *(settled(o.flow) for o in arguments.all())])
-    if known is None and knowledge.method("ndarray", name) is None or name in HOST_ONLY:
+    if (known is None and knowledge.method("ndarray", name) is None) or name in HOST_ONLY:
         flow = settled(flow)
     event = machine.emit("method", node, receiver, arguments=arguments, name=name)
     device = receiver.device or next((d for d in map(device_of, arguments.all()) if d not in (None, "cpu")), None)
@@ -496,10 +492,11 @@ def _list_method(machine: Interpreter, receiver: v.Sequence, name: str, argument
     if name == "insert" and len(arguments.positional) == 2:
         place = arguments.positional[0]
         items = list(receiver.items)
+        item = bounds.element(arguments.positional[1], receiver)
         if isinstance(place, v.Const) and isinstance(place.value, int):
-            items.insert(max(-len(items), min(place.value, len(items))), bounds.element(arguments.positional[1], receiver))
+            items.insert(max(-len(items), min(place.value, len(items))), item)
         else:
-            items.append(bounds.element(arguments.positional[1], receiver))
+            items.append(item)
         machine._growth += 1
         machine.write(receiver, "items", items)
         return v.NONE

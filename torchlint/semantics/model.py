@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.semantics import values as v
+from torchlint.semantics.calls import external_kind, initialise
 from torchlint.semantics.containers import iterate
 from torchlint.semantics.library import is_loader, is_module
-from torchlint.semantics.calls import external_kind, initialise
+from torchlint.semantics.linker import Linker, SharedBodies
 from torchlint.semantics.machine import new_machine
 from torchlint.semantics.names import names_in
-from torchlint.semantics.linker import Linker, SharedBodies
 from torchlint.semantics.project import Project
 from torchlint.semantics.recording import Block, Context, Event
 from torchlint.semantics.scopes import ModuleModel
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
 
 TorchVersion = tuple[int, ...]
-_FOREIGN_BUDGET = 500  # statements of other files that one source may run ...
-_FOREIGN_PER_LINE = 1  # ... and more for a longer source
+_FOREIGN_BUDGET = 250  # statements of other files that one source may run ...
+_FOREIGN_PER_LINE = 0.5  # ... and more for a longer source
 _STALE = 3
 _LEAST_BUDGET = 1_200  # statements that all entries of one source may run together ...
 _BUDGET_PER_LINE = 1  # ... and more for a longer source
@@ -38,7 +38,9 @@ _FORWARD_SHARE = 1.5  # what was constructed within the budget is run forward wi
 class Model:
     """What torchlint knows of one source."""
 
-    def __init__(self, tree: Tree, machine: Interpreter, module: ModuleModel, target_torch: TorchVersion | None = None) -> None:
+    def __init__(
+        self, tree: Tree, machine: Interpreter, module: ModuleModel, target_torch: TorchVersion | None = None
+    ) -> None:
         self.tree = tree
         self.machine = machine
         self.module = module
@@ -85,13 +87,14 @@ class Model:
         """Whether the file is a unit test: it is named as pytest wants it and defines tests, or uses unittest."""
         name, text = self.module.path.name, self.tree.source.text
         named = name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
-        return named and ("def test_" in text or "import pytest" in text) or "unittest.TestCase" in text
+        return (named and ("def test_" in text or "import pytest" in text)) or "unittest.TestCase" in text
 
     def draws_single_batch(self, loader: v.Value) -> bool:
         """Whether all that is seen of a loader's use is ``next(iter(loader))``."""
         drawn = any(event.subject is not None and event.subject.flow.loader is loader for event in
                     self.events("next", everywhere=True))
-        return drawn and not any(_source_of(loop.iterable) is loader for entry in self.entries for loop in entry.loops())
+        loops = (loop for entry in self.entries for loop in entry.loops())
+        return drawn and not any(_source_of(loop.iterable) is loader for loop in loops)
 
 
 def _source_of(iterable: v.Value | None) -> v.Value | None:
@@ -121,7 +124,7 @@ def build_model(project: Project, source: Source, path: Path, target_torch: Torc
 
 
 def model_of_caller(model: Model, path: Path, name: str) -> Model | None:
-    """The model of another file of the project that calls ``name``, of a model's source; None if it cannot be parsed."""
+    """The model of another file of the project that calls ``name``, of a model's source; None if unreadable."""
     project = model.machine.project.project
     tree = project.tree(path)
     if tree is None:
@@ -140,7 +143,7 @@ def _run(project: Project, tree: Any, path: Path, fresh: frozenset[Path], target
     linker = Linker(project, path, project.shared, fresh)
     machine = project.last_machine = new_machine(linker)
     machine.triggers = triggers
-    machine.foreign_budget = _FOREIGN_BUDGET + _FOREIGN_PER_LINE * tree.source.text.count("\n")
+    machine.foreign_budget = _FOREIGN_BUDGET + int(_FOREIGN_PER_LINE * tree.source.text.count("\n"))
     module = linker.run(machine, path, tree)
     model = Model(tree, machine, module, target_torch)
     if module.body is not None:
@@ -299,8 +302,9 @@ class Entries:
         """A prefetcher that a function hands out is iterated over by somebody unknown."""
         parts = result.items if isinstance(result, v.Sequence) else [result]
         for value in [option for part in parts for option in part.options()]:
-            if isinstance(value, v.Instance) and not is_module(value) and value.cls.find("__iter__") is not None and any(
-                    is_loader(option) for held in value.attributes.values() for option in held.options()):
+            if not isinstance(value, v.Instance) or is_module(value) or value.cls.find("__iter__") is None:
+                continue
+            if any(is_loader(option) for held in value.attributes.values() for option in held.options()):
                 iterate(self.machine, value)
 
     def _as_decorated(self, function: v.Function) -> v.Function:
@@ -322,7 +326,7 @@ class Entries:
             if site is None or not self._is_ours(module):
                 continue
 
-            def run(module: v.Value = module) -> None:
+            def run(module: v.Value = module, node: cst.CSTNode = site.node) -> None:
                 arguments = v.Arguments()
                 arguments.positional = [v.Tensor()]
                 if isinstance(module, v.Instance):
@@ -336,8 +340,8 @@ class Entries:
                             machine.forwarding -= 1
                         machine.consume(result, method.node, "returned")
                         return
-                result = machine.call(module, arguments, site.node)
-                machine.consume(result, site.node, "returned")
+                result = machine.call(module, arguments, node)
+                machine.consume(result, node, "returned")
 
             self._entry("uncalled", site.node, run)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from torchlint.semantics import knowledge
 from torchlint.semantics.names import forget as forget_names
-from torchlint.syntax.source import Source, SourceError, read_source
 from torchlint.syntax.linked import LinkedTree
+from torchlint.syntax.source import Source, SourceError, read_source
 from torchlint.syntax.tree import Tree, parse
 
 AnyTree = Tree | LinkedTree
@@ -97,7 +97,7 @@ class Project:
         found = self._listings.get(folder)
         if found is None:
             try:
-                found = frozenset(os.listdir(folder))
+                found = frozenset(os.listdir(folder))  # noqa: PTH208  # names are wanted, no paths
             except OSError:
                 found = frozenset()
             self._listings[folder] = found

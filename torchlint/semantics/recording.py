@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-
 if TYPE_CHECKING:
     from torchlint.semantics.values import Arguments, Function, Site, Value
 

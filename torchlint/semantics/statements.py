@@ -255,7 +255,8 @@ def passes_over(machine: Interpreter, iterable: v.Value, target: cst.BaseExpress
 
     if isinstance(iterable, v.External) and isinstance(iterable.items, v.Sequence):
         iterable = iterable.items
-    if isinstance(iterable, v.Sequence) and iterable.items and _worth_unrolling(iterable):
+    if isinstance(iterable, v.Sequence) and iterable.items and _worth_unrolling(iterable) \
+            and machine.steps <= machine.budget:
         passes = [bind_to(item) for item in iterable.items]
         if iterable.rest is not None:
             passes.append(bind_to(iterable.rest))

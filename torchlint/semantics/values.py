@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 if TYPE_CHECKING:
-    from torchlint.semantics.recording import Context, Event
     from torchlint.findings import Span
+    from torchlint.semantics.recording import Context, Event
     from torchlint.semantics.scopes import Frame, ModuleModel
     from torchlint.syntax.linked import LinkedTree
     from torchlint.syntax.tree import Tree
@@ -172,8 +172,8 @@ class Unknown(Value):
     attributes read on it. ``generic``: a parameter of an entry that no real caller reached.
     """
 
-    __slots__ = ("name", "guess", "uses", "attributes", "generic", "base", "device", "proved", "elements", "cut", "member",
-                 "rhythm")
+    __slots__ = ("name", "guess", "uses", "attributes", "generic", "base", "device", "proved", "elements", "cut",
+                 "member", "rhythm")
 
     def __init__(self, name: str = "", flow: Flow = NO_FLOW, *, guess: Value | None = None, generic: bool = False,
                  base: Value | None = None, device: str | None = None) -> None:

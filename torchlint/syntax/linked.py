@@ -257,7 +257,8 @@ _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
     ast.BinOp: lambda n: _make(cst.BinaryOperation, left=_expression(n.left), operator=_OPERATORS[type(n.op)],
                                right=_expression(n.right)),
     ast.BoolOp: _boolean,
-    ast.UnaryOp: lambda n: _make(cst.UnaryOperation, operator=_OPERATORS[type(n.op)], expression=_expression(n.operand)),
+    ast.UnaryOp: lambda n: _make(cst.UnaryOperation, operator=_OPERATORS[type(n.op)],
+                                 expression=_expression(n.operand)),
     ast.Compare: _compare,
     ast.Subscript: _subscript,
     ast.List: lambda n: _make(cst.List, elements=_elements(n.elts)),
@@ -382,8 +383,8 @@ def _targets(nodes: list[ast.expr]) -> list[Any]:
 
 
 def _delete(node: ast.Delete) -> Any:
-    target = _expression(node.targets[0]) if len(node.targets) == 1 else _make(cst.Tuple, elements=_elements(node.targets))
-    return _make(cst.Del, target=target)
+    several = _make(cst.Tuple, elements=_elements(node.targets)) if len(node.targets) > 1 else None
+    return _make(cst.Del, target=several or _expression(node.targets[0]))
 
 
 _COMPOUND: dict[type, Callable[[Any], Any]] = {
