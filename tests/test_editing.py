@@ -140,6 +140,60 @@ def test_replace_callee() -> None:
     assert after == "x = torch.from_numpy(\n    a,  # c\n)\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = f(a,\n      b)", "x = longer(a,\n           b)"),
+        ("x = f(g(a,\n        b),\n      c=[\n          1,\n      ])",
+         "x = longer(g(a,\n             b),\n           c=[\n               1,\n           ])"),
+        ("x = f([\n    a,\n    b])", "x = longer([\n    a,\n    b])"),
+        ("x = f(\n          a)", "x = longer(\n          a)"),
+        ("if x:\n\tx = f(a,\n\t      '''\n         ''',\n\t      b)",
+         "if x:\n\tx = longer(a,\n\t           '''\n         ''',\n\t           b)"),
+        ("x = much.longer(a,\n                b,\n\n                c)",
+         "x = longer(a,\n           b,\n\n           c)"),
+    ],
+)
+def test_arguments_stay_aligned_with_what_is_called(before: str, after: str) -> None:
+    tree = tree_of(before)
+    assert applied(tree, editing.replace_callee(tree, call_in(tree), "longer")) == after
+
+
+def test_wrap_argument() -> None:
+    tree = tree_of("x = f([a,\n       b],\n      c)\n")
+    call = call_in(tree)
+    assert applied(tree, editing.wrap_argument(tree, call, call.args[0], "g")) == (
+        "x = f(g([a,\n         b]),\n      c)\n")
+    assert applied(tree, editing.wrap_argument(tree, call, call.args[0], "g", maker="fff")) == (
+        "x = fff(g([a,\n           b]),\n        c)\n")
+
+
+WIDE = "argument_of_some_length, another=argument_of_some_length, third=argument_of_some_length"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"f({WIDE})", f"f({WIDE},\n  x=2)"),
+        (f"f({WIDE},)", f"f({WIDE},\n  x=2,)"),
+        (f"f(g({WIDE}))  # why", f"f(g({WIDE}, x=2))  # why"),
+        (f"[f({WIDE}),\n 1]", f"[f({WIDE},\n   x=2),\n 1]"),
+        (f"[f({WIDE}), 1]", f"[f({WIDE}, x=2), 1]"),
+        (f"f(\n    {WIDE})", f"f(\n    {WIDE},\n    x=2)"),
+        (f"f(\n    {WIDE},\n)", f"f(\n    {WIDE},\n    x=2,\n)"),
+        (f"f(a,\n  {WIDE}, b=1)", f"f(a,\n  {WIDE}, b=1,\n  x=2)"),
+        (f"if y:\n\tf({WIDE})", f"if y:\n\tf({WIDE},\n\t  x=2)"),
+        (f"f({WIDE}, b=[\n])", f"f({WIDE}, b=[\n], x=2)"),
+        (f"# {'-' * 110}\nf({WIDE})", f"# {'-' * 110}\nf({WIDE}, x=2)"),
+        (f"# {'-' * 200}\nf({WIDE}, four={WIDE[:23]})", f"# {'-' * 200}\nf({WIDE}, four={WIDE[:23]},\n  x=2)"),
+    ],
+)
+def test_set_keyword_breaks_a_line_that_would_be_too_wide(before: str, after: str) -> None:
+    tree = tree_of(before)
+    call = next(node for node in walk(tree.module) if isinstance(node, libcst.Call) and len(node.args) > 1)
+    assert applied(tree, editing.set_keyword(tree, call, "x", "2")) == after
+
+
 def test_replace_keeps_parentheses() -> None:
     tree = tree_of("x = ((a\n  + b))\n")
     node = next(node for node in walk(tree.module) if isinstance(node, libcst.BinaryOperation))
@@ -175,6 +229,15 @@ def test_keywords_come_and_go_on_every_call_of_real_files(name: str) -> None:
         ("if x: a; b\n", "a", "if x: b\n"),
         ("if x:\n    a(\n        1)\n    b\n", "a(\n        1)", "if x:\n    b\n"),
         ("# keep\na\n", "a", "# keep\n"),
+        ("x\n\na\n\nb\n", "a", "x\n\nb\n"),
+        ("x\n\n\na\n\nb\n", "a", "x\n\n\nb\n"),
+        ("x\r\n\r\na\r\n \r\n\r\nb\r\n", "a", "x\r\n\r\n\r\nb\r\n"),
+        ("x\na\n\nb\n", "a", "x\n\nb\n"),
+        ("x\n\na\n\n", "a", "x\n\n"),
+        ("x\n\na", "a", "x\n"),
+        ("if x:\n    a\n\n    b\n", "a", "if x:\n    b\n"),
+        ("if x:\n\n    a\n\n    b\n", "a", "if x:\n\n    b\n"),
+        ("if x:\n    # keep\n    a\n\n    b\n", "a", "if x:\n    # keep\n\n    b\n"),
     ],
 )
 def test_delete_statement(before: str, target: str, after: str) -> None:
@@ -212,7 +275,6 @@ def test_move_takes_its_own_comments_along() -> None:
     moved = editing.move_statement_after(tree, statement_of(tree, "scheduler"), statement_of(tree, "for batch"))
     assert applied(tree, moved) == """\
 for epoch in epochs:
-
     for batch in loader:
         optimizer.step()
     # The rate first.

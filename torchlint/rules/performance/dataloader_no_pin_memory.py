@@ -65,7 +65,8 @@ rule.bad(
     from torch.utils.data import DataLoader
     from torchvision.datasets import ImageFolder
 
-    loader = DataLoader(ImageFolder("photos"), batch_size=64, num_workers=8, pin_memory=torch.cuda.is_available())
+    loader = DataLoader(ImageFolder("photos"), batch_size=64, num_workers=8,
+                        pin_memory=torch.cuda.is_available())
     for images, labels in loader:
         images, labels = images.cuda(), labels.cuda()
     """,

@@ -148,8 +148,8 @@ rule.bad(
         #   ^^^^^^^^
         w = torch.ones(3, requires_grad=True).cuda()
         #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        like = torch.ones(3).type_as(y)
-        #      ^^^^^^^^^^^^^^^^^^^^^^^^
+        like = torch.ones(3).type_as(y.data)
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
         return x, w, like, torch.ones(3).to(rank)
         #                  ^^^^^^^^^^^^^^^^^^^^^^
     """,
@@ -406,6 +406,7 @@ def _target(tree: Tree, move: cst.Call, events: list[Event]) -> _Target | None:
     text = tree.text(argument.value)
     if how == "type_as" or (how == "to" and all(isinstance(value, v.Tensor) for value in values)):
         is_name = isinstance(argument.value, cst.Name | cst.Attribute)
+        text = text.removesuffix(".data")  # which is the tensor that it belongs to in both respects
         return _Target(f"{text}.device", f"{text}.dtype", True, argument) if is_name else None
     if how == "cuda":
         number = isinstance(argument.value, cst.Integer)

@@ -86,8 +86,10 @@ rule.bad(
         features = []
         for batch in loader:
             features.append(batch.cpu().numpy())
-        return torch.tensor(features, dtype=torch.float32)
-        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        return torch.tensor(features,
+        #      ^...
+                            dtype=torch.float32)
+        #                                   ...^
     """,
     fixed="""
     import torch
@@ -97,7 +99,8 @@ rule.bad(
         features = []
         for batch in loader:
             features.append(batch.cpu().numpy())
-        return torch.as_tensor(numpy.array(features), dtype=torch.float32)
+        return torch.as_tensor(numpy.array(features),
+                               dtype=torch.float32)
     """,
     applicability=Applicability.UNSAFE,
     show=False,
@@ -156,13 +159,15 @@ def _fix(model: Model, node: cst.Call, name: str, lists: list[v.Value]) -> Fix |
     if array is None:
         return None
     text, edits = array
-    changes = editing.replace(model.tree, given.value, f"{text}({model.tree.text_with_parens(given.value)})")
     if name == _DEFAULT:
         maker = editing.reference(model.tree, "torch.as_tensor", node)
         if maker is None or any(a.keyword is not None and a.keyword.value not in ("data", "dtype", "device")
                                 for a in node.args):
             return None
-        changes += [*editing.replace_callee(model.tree, node, maker[0]), *maker[1]]
+        edits = [*edits, *maker[1]]
+        changes = editing.wrap_argument(model.tree, node, given, text, maker=maker[0])
+    else:
+        changes = editing.wrap_argument(model.tree, node, given, text)
     is_safe = all(isinstance(value, v.Sequence) and _has_one_dtype(value) for value in lists)
     return Fix("Make one array first", Applicability.SAFE if is_safe else Applicability.UNSAFE, (*changes, *edits))
 

@@ -102,8 +102,10 @@ rule.bad(
             np.zeros(n),  # filled below
             device=device,
         )
-        b = tensor(np.ones(n).reshape(-1, 1))
-        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        b = tensor(np.ones(n).reshape(-1, 1),
+        #   ^...
+                   device=device)
+        #                    ...^
         return a, b
     """,
     fixed="""
@@ -116,7 +118,8 @@ rule.bad(
             np.zeros(n),  # filled below
             device=device,
         )
-        b = torch.as_tensor(np.ones(n).reshape(-1, 1))
+        b = torch.as_tensor(np.ones(n).reshape(-1, 1),
+                            device=device)
         return a, b
     """,
     applicability=Applicability.SAFE,

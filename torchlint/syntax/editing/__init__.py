@@ -4,7 +4,13 @@ Every builder returns a list of edits; one that may have to refuse returns None 
 """
 
 from torchlint.syntax.editing.blocks import decorate, unwrap_with, wrap_in_with
-from torchlint.syntax.editing.calls import drop_method_call, remove_argument, replace_callee, set_keyword
+from torchlint.syntax.editing.calls import (
+    drop_method_call,
+    remove_argument,
+    replace_callee,
+    set_keyword,
+    wrap_argument,
+)
 from torchlint.syntax.editing.imports import reference
 from torchlint.syntax.editing.statements import (
     delete_statement,
@@ -27,5 +33,6 @@ __all__ = [
     "replace_callee",
     "set_keyword",
     "unwrap_with",
+    "wrap_argument",
     "wrap_in_with",
 ]

@@ -7,14 +7,28 @@ import re
 import libcst
 
 from torchlint.findings import Edit
+from torchlint.syntax.editing.layout import break_before, realigned
 from torchlint.syntax.tree import Tree
 
 _TRIVIA = re.compile(r"(?P<comment>#[^\r\n]*)|(?P<comma>,)|(?P<newline>\r\n?|\n)")
 
 
 def replace_callee(tree: Tree, call: libcst.Call, text: str) -> list[Edit]:
-    """Replace what is called, with parentheses around it if there are any."""
-    return [Edit(tree.span_with_parens(call.func), text)]
+    """Replace what is called, with parentheses around it if there are any; aligned arguments stay aligned."""
+    old = tree.text_with_parens(call.func)
+    columns = 0 if "\n" in old else len(text) - len(old)
+    return [Edit(tree.span_with_parens(call.func), text), *realigned(tree, call, columns)]
+
+
+def wrap_argument(tree: Tree, call: libcst.Call, argument: libcst.Arg, callee: str, *, maker: str = "") -> list[Edit]:
+    """Put an argument through another call, ``f(x)`` to ``f(callee(x))``, or to ``maker(callee(x))``."""
+    begin, finish = tree.offsets_with_parens(argument.value)
+    edits = [Edit(tree.source.span(begin, begin), f"{callee}("), Edit(tree.source.span(finish, finish), ")")]
+    old = tree.text_with_parens(call.func)
+    if maker:
+        edits.append(Edit(tree.span_with_parens(call.func), maker))
+    columns = len(maker or old) - len(old)
+    return edits + ([] if "\n" in old else realigned(tree, call, columns, argument, len(callee) + 1))
 
 
 def set_keyword(
@@ -80,9 +94,10 @@ def _add_behind(tree: Tree, call: libcst.Call, last: libcst.Arg, added: str) -> 
     edits = _parenthesized(tree, last) if len(call.args) == 1 and comma is None else []
     margin = source.text[source.line_begin(tree.offsets(last)[0]) : tree.offsets(last)[0]]
     if not _has_line_each(tree, call) or margin.strip():
+        separator = break_before(tree, call, added)
         if comma is None:
-            return [*edits, Edit(source.span(finish, finish), f", {added}")]
-        return [Edit(source.span(comma + 1, comma + 1), f" {added},")]
+            return [*edits, Edit(source.span(finish, finish), f",{separator}{added}")]
+        return [Edit(source.span(comma + 1, comma + 1), f"{separator}{added},")]
     own_line = source.newline + margin + added
     if break_ is None or (comma is not None and comma > break_):  # the parenthesis closes on this line
         where = finish if comma is None else comma + 1

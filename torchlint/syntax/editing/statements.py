@@ -53,7 +53,7 @@ def delete_statement(tree: Tree, statement: Statement | libcst.BaseSmallStatemen
     begin, finish = tree.first_offset(statement), last_offset(tree, statement)
     if isinstance(block, libcst.IndentedBlock) and len(block.body) == 1:
         return [Edit(tree.source.span(begin, tree.offsets(statement)[1]), "pass")]
-    return [Edit(tree.source.span(*_whole_lines(tree, begin, finish)), "")]
+    return [Edit(tree.source.span(*_with_blank_lines(tree, statement, *_whole_lines(tree, begin, finish))), "")]
 
 
 def _delete_between_semicolons(tree: Tree, body: Sequence[Node], statement: Node) -> list[Edit]:
@@ -76,6 +76,25 @@ def _whole_lines(tree: Tree, begin: int, finish: int) -> tuple[int, int]:
     if begin > source.region(begin)[0]:  # the last line takes the break above, so that none is left behind
         begin -= 2 if source.text[begin - 2 : begin] == "\r\n" else 1
     return begin, source.line_finish(finish)
+
+
+def _with_blank_lines(tree: Tree, statement: Statement, begin: int, finish: int) -> tuple[int, int]:
+    """As many blank lines below what is removed go with it as stand above, and all of them at a block's begin."""
+    source, block = tree.source, tree.parent(statement)
+    top, bottom = source.region(begin)
+    above, line = 0, begin
+    while line > top and not (text := source.text[source.line_begin(line - 1) : line].strip()):
+        line = source.line_begin(line - 1)
+        above += 1
+    is_first = isinstance(block, libcst.IndentedBlock) and block.body[0] is statement and line == begin
+    if is_first and not text.startswith("#"):
+        above = bottom
+    below: int | None = finish
+    while below is not None and above > 0 and below < bottom:
+        if source.text[below : source.line_finish(below)].strip():
+            break
+        finish, below, above = below, source.next_line(below), above - 1
+    return begin, finish if below is None else below
 
 
 def move_statement_after(
@@ -101,7 +120,7 @@ def move_statement_after(
     moved = _reindented(tree, statement, lead, finish, tree.indentation(anchor))
     removed = delete_statement(tree, statement)
     if removed[0].content == "":
-        removed = [Edit(tree.source.span(*_whole_lines(tree, lead, finish)), "")]
+        removed = [Edit(tree.source.span(*_with_blank_lines(tree, statement, *_whole_lines(tree, lead, finish))), "")]
     return removed + _insert_below(tree, anchor, moved)
 
 
