@@ -134,6 +134,8 @@ def known_class(name: str) -> bool:
 
 def instance_attribute(machine: Interpreter, value: v.Instance, name: str, node: cst.CSTNode,
                        after: v.Class | None = None) -> v.Value:
+    if value.pending is not None:
+        machine.settle(value)
     found = value.attributes.get(name) if after is None else None
     if found is not None:
         if isinstance(found, v.Const) and machine.project.assignments(value.cls, name) > 1:

@@ -345,8 +345,20 @@ def _call_class(machine: Interpreter, cls: v.Class, arguments: v.Arguments, node
             coarse = len(known) > _EXACT_INSTANCES or not machine.building
             known[_key(arguments, coarse)] = made
     machine.emit("construct", node, made, made, arguments, name=cls.name)
-    initialise(machine, made, arguments, node)
+    if kind == "module" and machine.triggers is not None and cls.module.path != machine.project.source:
+        made.pending = arguments, node
+        for value in arguments.all():
+            machine.consume(value, node, "escape")
+    else:
+        initialise(machine, made, arguments, node)
     return made
+
+
+def settle(machine: Interpreter, made: v.Instance) -> None:
+    """Run the constructor of another file's module, now that somebody looks inside."""
+    if made.pending is not None:
+        (arguments, node), made.pending = made.pending, None
+        initialise(machine, made, arguments, node)
 
 
 def external_kind(cls: v.Class) -> str | None:
@@ -448,6 +460,7 @@ def _value_key(value: v.Value, coarse: bool) -> Any:
 
 
 def _call_instance(machine: Interpreter, callee: v.Instance, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+    settle(machine, callee)
     if callee.external != "module" or isinstance(callee.cls.attributes.get("__call__"), v.Function):
         method = callee.cls.find("__call__")
         if isinstance(method, v.Function):

@@ -60,6 +60,7 @@ class Interpreter:
     attribute: ClassVar[Callable[[Any, v.Value, str, cst.CSTNode], v.Value]]
     set_attribute: ClassVar[Callable[[Any, v.Value, str, v.Value, cst.CSTNode], None]]
     passes_over: ClassVar[Callable[[Any, v.Value, Any], list[Callable[[], None]]]]
+    settle: ClassVar[Callable[[Any, v.Instance], None]]
     run_layers: ClassVar[Callable[[Any, Any, v.Arguments, cst.CSTNode], v.Value]]
     opaque_forward: ClassVar[Callable[[Any, v.Value, v.Arguments, cst.CSTNode], v.Value]]
 

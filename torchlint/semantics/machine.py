@@ -13,6 +13,7 @@ Interpreter.bind_parameters = calls.bind_parameters
 Interpreter.attribute = attributes.attribute
 Interpreter.set_attribute = attributes.set_attribute
 Interpreter.passes_over = statements.passes_over
+Interpreter.settle = calls.settle
 Interpreter.run_layers = calls.run_layers
 Interpreter.opaque_forward = calls.opaque_forward
 

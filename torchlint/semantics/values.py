@@ -489,7 +489,7 @@ class Class(Value):
 class Instance(Value):
     """An object of a project's class."""
 
-    __slots__ = ("cls", "attributes", "site", "external", "summaries", "state", "layers", "children", "is_generic")
+    __slots__ = ("pending", "cls", "attributes", "site", "external", "summaries", "state", "layers", "children", "is_generic")
     kind = "instance"
 
     def __init__(self, cls: Class, site: Site | None = None) -> None:
@@ -498,6 +498,7 @@ class Instance(Value):
         self.attributes: dict[str, Value] = Slots()
         self.site = site
         self.external: str | None = None  # the library class it is a kind of
+        self.pending: tuple[Arguments, Any] | None = None  # a constructor's call that nobody has needed yet
         self.summaries: dict[Any, Any] = {}
         self.state: dict[str, Any] = Slots()  # device, training, frozen: facts of a module
         self.children: list[Value] = []  # submodules registered by a call
