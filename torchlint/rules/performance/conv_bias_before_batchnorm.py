@@ -15,6 +15,7 @@ Fix safety:
 The fix is unsafe: a checkpoint that was saved before holds the bias, and `load_state_dict` refuses a key that it does
 not know. A network that was trained with the bias needs the norm's running mean lowered by it. Random numbers are
 drawn in another order too, so a run with the same seed starts from other weights.
+Where the bias is the default of a parameter that nothing else in the function reads, the default is edited.
 There is no fix where other code uses the bias without asking whether there is one, as
 `nn.init.zeros_(self.conv.bias)` does: it would crash. Neither is there one where the call takes `**kwargs`, which
 somebody else may fill.
@@ -52,10 +53,12 @@ from torchlint.semantics.layers import (
     takers,
     unguarded_bias_uses,
 )
-from torchlint.syntax.editing import set_keyword
+from torchlint.syntax.editing import replace, set_keyword
+from torchlint.syntax.tree import walk
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
+    from torchlint.syntax.tree import Tree
 
 rule = Rule("TL101", since="0.1",
             names=("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear",
@@ -206,8 +209,8 @@ rule.bad(
     fixed="""
     from torch import nn
 
-    def conv3x3(before, after, stride=1, bias=True):
-        return nn.Conv2d(before, after, 3, stride, 1, bias=False)
+    def conv3x3(before, after, stride=1, bias=False):
+        return nn.Conv2d(before, after, 3, stride, 1, bias=bias)
 
     class Residual(nn.Module):
         def __init__(self):
@@ -220,6 +223,41 @@ rule.bad(
             for conv, norm in zip(self.convs, self.norms):
                 x = x + norm(conv(x))
             return self.parts["norm"](self.parts["down"](x))
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self, before, after, bias=True):
+            super().__init__()
+            self.conv = nn.Conv2d(before, after, 3, bias=bias)
+    #                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+            self.norm = nn.BatchNorm2d(after)
+            self.head = nn.Linear(after, after, bias=bias)
+
+        def forward(self, x):
+            return self.head(self.norm(self.conv(x)).mean((2, 3)))
+
+    net = nn.Sequential(Block(3, 8), Block(8, 8))
+    """,
+    fixed="""
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self, before, after, bias=True):
+            super().__init__()
+            self.conv = nn.Conv2d(before, after, 3, bias=False)
+            self.norm = nn.BatchNorm2d(after)
+            self.head = nn.Linear(after, after, bias=bias)
+
+        def forward(self, x):
+            return self.head(self.norm(self.conv(x)).mean((2, 3)))
+
+    net = nn.Sequential(Block(3, 8), Block(8, 8))
     """,
     applicability=Applicability.UNSAFE,
     show=False,
@@ -581,7 +619,7 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
             help=f"pass `bias=False`; {uses[0].seen_from(site)} uses the bias and must change with it."
             if uses
             else "pass `bias=False`.",
-            fix=None if uses else _fix(model, site.node, layers[0]),
+            fix=None if uses else _fix(model, site.node, layers),
         )
 
 
@@ -685,7 +723,44 @@ def _named(norm: v.External, near: v.Site) -> str:
     return name if norm.site is None else f"{name} ({norm.site.seen_from(near)})"
 
 
-def _fix(model: Model, call: cst.Call, layer: v.External) -> Fix | None:
-    known = knowledge.layer(layer.name)
+def _fix(model: Model, call: cst.Call, layers: list[v.External]) -> Fix | None:
+    known = knowledge.layer(layers[0].name)
+    default = _own_default(model.tree, call, layers)
+    if default is not None:
+        return Fix("Make `bias` False by default", Applicability.UNSAFE, tuple(replace(model.tree, default, "False")))
     edits = set_keyword(model.tree, call, "bias", "False", position=known.bias_position if known else None)
     return None if edits is None else Fix("Pass `bias=False`", Applicability.UNSAFE, tuple(edits))
+
+
+def _own_default(tree: Tree, call: cst.Call, layers: list[v.External]) -> cst.BaseExpression | None:
+    """The True that the bias is by default, of a parameter of the function around that only this call reads."""
+    known = knowledge.layer(layers[0].name)
+    bias = layers[0].arguments.nodes.get(known.bias or "") if known is not None else None
+    function = next((node for node in tree.ancestors(call) if isinstance(node, cst.FunctionDef)), None)
+    if bias is None or not isinstance(bias.value, cst.Name) or function is None:
+        return None
+    name = bias.value.value
+    parameters = [*function.params.params, *function.params.kwonly_params]
+    default = next((known.default for known in parameters if known.name.value == name), None)
+    read = [node for node in walk(function.body) if isinstance(node, cst.Name) and node.value == name]
+    if not _is_true(default) or [node for node in read if node is not bias.keyword] != [bias.value]:
+        return None
+    above = next((node.name.value for node in tree.ancestors(function) if isinstance(node, cst.ClassDef)), "")
+    return None if _is_passed(tree, name, (function.name.value, above)) else default
+
+
+def _is_passed(tree: Tree, name: str, callees: tuple[str, str]) -> bool:
+    """Whether a call in the file passes a True that may be for this parameter."""
+    for call in walk(tree.module):
+        if isinstance(call, cst.Call):
+            called = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+            is_own = isinstance(called, cst.Name) and called.value in callees
+            for argument in call.args:
+                here = is_own if argument.keyword is None else argument.keyword.value == name
+                if here and _is_true(argument.value):
+                    return True
+    return False
+
+
+def _is_true(node: cst.BaseExpression | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "True"

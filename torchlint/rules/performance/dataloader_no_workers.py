@@ -24,10 +24,10 @@ all of it); datasets that give CUDA tensors (not possible in a forked worker); a
 `batch_size=None` (such a dataset makes whole batches, often ahead of time); unit tests.
 
 Fix safety:
-Unsafe. On Windows and macOS workers are spawned: they import the script again, so it needs an
-`if __name__ == "__main__":` guard and a dataset that can be pickled. Workers also take memory, draw other random
-numbers than the main process, and the right number depends on the machine. Where the 0 is a default or a literal, that
-is edited.
+Unsafe. On Windows and macOS, and from Python 3.14 on Linux too, workers are not forked: they import the script again,
+so it needs an `if __name__ == "__main__":` guard, and a dataset and a `collate_fn` that can be pickled. Workers also
+take memory, draw other random numbers than the main process, and the right number depends on the machine. Where the 0
+is a default or a literal, that is edited.
 
 Evidence:
 No measurement yet.
