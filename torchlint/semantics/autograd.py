@@ -17,6 +17,7 @@ from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.callers import events_in_runs, may_be_without_grad, reached_elsewhere, runs_of
 from torchlint.semantics.library import is_module
+from torchlint.semantics.modes import parts_of
 from torchlint.semantics.recording import Call, enclosing_blocks
 from torchlint.syntax.tree import walk
 
@@ -29,6 +30,8 @@ _WANTED = frozenset({"backward", "target", "yielded", "numpy", "cut", "attribute
 _TRAINS = frozenset({"backward", "target", "attribute", "yielded"})
 _READ = frozenset({"detached", "python", "index"})
 _NEEDS_GRAD = ("backward", "optimizer_step", "scaler_step", "requires_grad", "zero_grad", "export")
+_ENCODERS = frozenset({"torch.nn.TransformerEncoder", "torch.nn.Transformer"})
+_DEEPEST = 4  # modules inside each other that are looked for encoders
 _EVALUATION_SPLITS = frozenset({"val", "valid", "validation", "test", "dev", "eval"})
 
 
@@ -293,7 +296,8 @@ class _Regions:
         for run in runs:
             first, last = body.index(run[0][0]), body.index(run[-1][0])
             site = v.Site(self.tree, run[0][2].site.node)
-            proven = all(event.data.get("training") is False for _, event, _ in run)
+            proven = all(event.data.get("training") is False and not _pads_differently(event.subject)
+                         for _, event, _ in run)
             yield Wasted(site, tuple(body[first:last + 1]), self._whole_function(block, body), proven)
 
     def _may_join(self, block: Node, body: list[Statement], first: Statement, last: Statement) -> bool:
@@ -321,3 +325,14 @@ def _is_main_guard(node: cst.If) -> bool:
 
 def _yields(node: Node) -> bool:
     return any(isinstance(part, cst.Yield) for part in walk(node))
+
+
+def _pads_differently(module: v.Value | None, depth: int = 0) -> bool:
+    """Whether a module holds torch's transformer encoder: without gradients it gives zeros for what is padded."""
+    if isinstance(module, v.Union):
+        return any(_pads_differently(option, depth) for option in module.options())
+    if not isinstance(module, v.External | v.Instance) or depth > _DEEPEST:
+        return False
+    if isinstance(module, v.External) and module.name in _ENCODERS:
+        return True
+    return any(_pads_differently(part, depth + 1) for part in parts_of(module))

@@ -32,11 +32,12 @@ def set_mode(machine: Interpreter, module: v.Value, training: bool | None, depth
         machine.write(module.state, "training", training)
         machine.write(module.state, _WHERE, machine.context)
         if depth < _DEEPEST:
-            for part in _parts(module):
+            for part in parts_of(module):
                 set_mode(machine, part, training, depth + 1)
 
 
-def _parts(module: v.External | v.Instance) -> list[v.Value]:
+def parts_of(module: v.External | v.Instance) -> list[v.Value]:
+    """The submodules that a module is known to hold."""
     held = [*module.attributes.values(), *(module.children if isinstance(module, v.Instance) else ())]
     items = module.items if isinstance(module, v.External) else module.state.get("items")
     if isinstance(items, v.Sequence):

@@ -17,7 +17,8 @@ that are returned to code that nobody sees. So does `.numpy()` without `.detach(
 
 Fix safety:
 Safe where the module is proven to be in eval mode: inside `torch.no_grad()` all values stay the same. Otherwise unsafe,
-and there is none where only a part of a compound statement would have to be wrapped.
+and there is none where only a part of a compound statement would have to be wrapped. It is unsafe too for a module that
+holds `nn.TransformerEncoder`: without gradients, in eval mode, that takes a faster path, which gives zeros for padding.
 
 Evidence:
 No measurement yet.
@@ -187,6 +188,48 @@ rule.bad(
         validate(torch.nn.Linear(2, 2), [])
         """
     },
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+    from torch import nn
+
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, batch_first=True), 2)
+
+        def forward(self, x, mask):
+            return self.encoder(x, src_key_padding_mask=mask).mean(1)
+
+    def evaluate(loader):
+        model = Tagger()
+        model.eval()
+        for x, mask, y in loader:
+            print((model(x, mask) - y).abs().mean().item())
+    #              ^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import torch
+    from torch import nn
+
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, batch_first=True), 2)
+
+        def forward(self, x, mask):
+            return self.encoder(x, src_key_padding_mask=mask).mean(1)
+
+    @torch.no_grad()
+    def evaluate(loader):
+        model = Tagger()
+        model.eval()
+        for x, mask, y in loader:
+            print((model(x, mask) - y).abs().mean().item())
+    """,
+    applicability=Applicability.UNSAFE,
     show=False,
 )
 rule.ok(
