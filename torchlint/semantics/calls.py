@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import libcst as cst
 
 from torchlint.semantics import bounds
 from torchlint.semantics import values as v
-from torchlint.semantics.attributes import Lazy, ProjectModule, is_frozen
+from torchlint.semantics.attributes import Deferred, Lazy, ProjectModule, is_frozen
 from torchlint.semantics.containers import items_of
 from torchlint.semantics.host import through_unknown
 from torchlint.semantics.knowledge import layer as layer_of
@@ -85,7 +86,7 @@ def _call_union(machine: Interpreter, callee: v.Union, arguments: v.Arguments, n
     return v.join(*(call_value(machine, option, arguments, node) for option in options)) if options else v.Unknown()
 
 
-def _call_lazy(machine: Interpreter, callee: Lazy, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+def _call_lazy(machine: Interpreter, callee: Lazy | Deferred, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     return call_value(machine, callee.forced(machine), arguments, node)
 
 
@@ -286,10 +287,10 @@ def value_of_annotation(machine: Interpreter, annotation: cst.Annotation | None,
 
 def _promised(machine: Interpreter, node: cst.BaseExpression, name: str) -> v.Value | None:
     if isinstance(node, cst.SimpleString):
-        try:
-            node = cst.parse_expression(str(node.evaluated_value))
-        except cst.ParserSyntaxError:
-            return None
+        text = node.value.strip("\"'")
+        if not _DOTTED.fullmatch(text):
+            return None  # nothing else is looked at, and a string may hold what crashes the parser
+        node = cst.parse_expression(text)
     if not isinstance(node, (cst.Name, cst.Attribute)):
         return None
     promised = machine.evaluate(node)
@@ -312,6 +313,48 @@ def _promised(machine: Interpreter, node: cst.BaseExpression, name: str) -> v.Va
         array.held = True
         return array
     return _proved(name, kind) if kind in _ANNOTATED else None
+
+
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){0,20}", re.ASCII)
+def as_promised(machine: Interpreter, function: v.Function, result: v.Value) -> v.Value:
+    """A call's result; where nobody knows what it is, the array (or tuple with arrays) that the function promises."""
+    node = function.node
+    if not isinstance(node, cst.FunctionDef) or node.returns is None or not _has_unknown(result):
+        return result
+    outer = machine.frame
+    machine.frame = function.frame or function.module.frame
+    machine.quiet += 1
+    try:
+        return _refined(machine, node.returns.annotation, function.name, result)
+    finally:
+        machine.frame = outer
+        machine.quiet -= 1
+
+
+def _has_unknown(value: v.Value) -> bool:
+    parts = value.items if isinstance(value, v.Sequence) and value.type == "tuple" else value.options()
+    return any(isinstance(option, v.Unknown) for part in parts for option in part.options())
+
+
+def _refined(machine: Interpreter, node: cst.BaseExpression, name: str, value: v.Value) -> v.Value:
+    if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name) and node.value.value in ("Tuple", "tuple"):
+        parts = [p.slice.value for p in node.slice if isinstance(p.slice, cst.Index)]
+        if any(isinstance(p, cst.Ellipsis) for p in parts):
+            return value
+        if isinstance(value, v.Unknown):
+            made = [_refined(machine, p, name, v.Unknown(name, value.flow)) for p in parts]
+            return v.Sequence(made, "tuple", flow=value.flow) if any(isinstance(m, v.Array) for m in made) else value
+        if isinstance(value, v.Sequence) and value.type == "tuple" and value.exact and len(value.items) == len(parts):
+            made = [_refined(machine, p, name, item) for p, item in zip(parts, value.items, strict=True)]
+            return v.Sequence(made, "tuple", site=value.site, flow=value.flow)
+        return value
+    promised = _promised(machine, node, name)
+    if not isinstance(promised, v.Array):
+        return value
+    for option in value.options():
+        if isinstance(option, v.Unknown):
+            promised.flow = option.flow
+    return v.join(*(promised if isinstance(option, v.Unknown) else option for option in value.options()))
 
 
 _ANNOTATED = frozenset({"module", "optimizer", "scheduler", "loader", "scaler", "dataset", "other_scheduler"})
@@ -345,7 +388,7 @@ def _call_class(machine: Interpreter, cls: v.Class, arguments: v.Arguments, node
             coarse = len(known) > _EXACT_INSTANCES or not machine.building
             known[_key(arguments, coarse)] = made
     machine.emit("construct", node, made, made, arguments, name=cls.name)
-    if kind == "module" and machine.triggers is not None and cls.module.path != machine.project.source:
+    if kind == "module" and machine.triggers is not None and cls.module.path not in machine.project.fresh:
         made.pending = arguments, node
         for value in arguments.all():
             machine.consume(value, node, "escape")
@@ -358,7 +401,9 @@ def settle(machine: Interpreter, made: v.Instance) -> None:
     """Run the constructor of another file's module, now that somebody looks inside."""
     if made.pending is not None:
         (arguments, node), made.pending = made.pending, None
+        before = len(machine.journal)
         initialise(machine, made, arguments, node)
+        del machine.journal[before:]  # it was made before the branch or loop that looks inside: nothing to take back
 
 
 def external_kind(cls: v.Class) -> str | None:
@@ -742,6 +787,7 @@ _CALLEES: dict[type, Callable[[Any, Any, v.Arguments, cst.CSTNode], v.Value]] = 
     v.External: _call_external,
     v.Super: _call_super,
     Lazy: _call_lazy,
+    Deferred: _call_lazy,
     ProjectModule: _call_array,
 }
 

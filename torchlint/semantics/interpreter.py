@@ -62,6 +62,7 @@ class Interpreter:
     passes_over: ClassVar[Callable[[Any, v.Value, Any], list[Callable[[], None]]]]
     settle: ClassVar[Callable[[Any, v.Instance], None]]
     run_layers: ClassVar[Callable[[Any, Any, v.Arguments, cst.CSTNode], v.Value]]
+    as_promised: ClassVar[Callable[[Any, v.Function, v.Value], v.Value]]
     opaque_forward: ClassVar[Callable[[Any, v.Value, v.Arguments, cst.CSTNode], v.Value]]
 
     def __init__(self, project: Linker) -> None:
@@ -269,7 +270,7 @@ class Interpreter:
         if not going:
             frame.names = before
             return "return" if "return" in ended else ended[0]
-        frame.names = going[0][0] if len(going) == 1 else _join_names([names for names, _ in going])
+        frame.names = going[0][0] if len(going) == 1 else _join_names([names for names, _ in going], self.deferred)
         self._merge([changes for _, changes in going])
         for test, taken in left:  # what follows happens only where that arm was not taken
             self.context = Context(self.context, "guard", self.site(node), test)
@@ -324,7 +325,7 @@ class Interpreter:
                 continue
             here = self.undo(mark)
             outcomes = [*stash, (self.frame.names, here)] if ends is None else stash
-            self.frame.names = _join_names([names for names, _ in outcomes])
+            self.frame.names = _join_names([names for names, _ in outcomes], self.deferred)
             self._merge([changes for _, changes in outcomes])
 
     # ------------------------------------------------------------------ calls
@@ -374,7 +375,7 @@ class Interpreter:
             with self.within(context, call.body):
                 self.frame = frame
                 steps, elsewhere = self.steps, self.foreign_steps
-                result = call.result = self._run_body(function, frame)
+                result = call.result = self.as_promised(function, self._run_body(function, frame))
                 if function.module.path != self.project.source:
                     self.foreign_steps = elsewhere + self.steps - steps
                 if before is not None and not entry:
@@ -401,7 +402,7 @@ class Interpreter:
         self.unseen += 1
         for value in arguments.all():
             self.consume(value, node, "escape")
-        return v.Unknown(function.name, v.merge_flows(a.flow for a in arguments.all()))
+        return self.as_promised(function, v.Unknown(function.name, v.merge_flows(a.flow for a in arguments.all())))
 
     def _run_body(self, function: v.Function, frame: Frame) -> v.Value:
         if isinstance(function.node, cst.Lambda):
@@ -439,7 +440,7 @@ class Interpreter:
             v.mark_used(value, "cut")
         result = v.Unknown(function.name, v.merge_flows(a.flow for a in arguments.all()))
         result.cut = True
-        return result
+        return self.as_promised(function, result)
 
     # ---------------------------------------------------------- layers' users
 
@@ -544,8 +545,11 @@ def _joined(news: list[Any], target: Any) -> Any:
     return first if all(new == first for new in present) else None
 
 
-def _join_names(outcomes: list[dict[str, v.Value]]) -> dict[str, v.Value]:
-    """The names after a branch: bound to any of what the arms bound them to."""
+def _join_names(outcomes: list[dict[str, v.Value]], built: dict[Any, v.Value]) -> dict[str, v.Value]:
+    """The names after a branch: bound to any of what the arms bound them to.
+
+    A constant that one arm has built is that value in the others too.
+    """
     if len(outcomes) == 1:
         return outcomes[0]
     first = outcomes[0]
@@ -556,6 +560,7 @@ def _join_names(outcomes: list[dict[str, v.Value]]) -> dict[str, v.Value]:
             if mine is None:
                 joined[name] = value
             elif mine is not value:
+                mine, value = built.get(mine, mine), built.get(value, value)
                 joined[name] = v.join(mine, value)
     return joined
 

@@ -16,6 +16,7 @@ Interpreter.passes_over = statements.passes_over
 Interpreter.settle = calls.settle
 Interpreter.run_layers = calls.run_layers
 Interpreter.opaque_forward = calls.opaque_forward
+Interpreter.as_promised = calls.as_promised
 
 
 def new_machine(linker: Linker) -> Interpreter:
