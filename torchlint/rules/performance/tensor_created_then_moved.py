@@ -14,7 +14,8 @@ Fix safety:
 The fix passes `device=` to the factory and drops the move. It is safe where the factory is deterministic, the move
 follows it in the same expression and what names the device is proven to be one. It is unsafe for random factories, as
 the device has a random generator of its own and the numbers differ; where the tensor wants a gradient, as it becomes a
-leaf; and where names lie between. There is no fix where the device may be `None`, or code between needs the host.
+leaf; and where names or float64 lie between. What factories compute, such as `linspace`, may differ in the last bit.
+There is no fix where the device may be `None`, or code between needs the host.
 
 Evidence:
 No measurement yet.
@@ -38,6 +39,7 @@ from torchlint.rules.rule import Rule
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.syntax import editing
+from torchlint.syntax.tree import walk
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from torchlint.syntax.tree import Tree
 
 _MAKERS = """
-    zeros ones rand randn arange full eye empty linspace logspace randint randperm normal bernoulli range tri
+    zeros ones rand randn arange full eye empty linspace logspace randint randperm normal bernoulli tri
     tril_indices triu_indices hann_window hamming_window blackman_window bartlett_window kaiser_window fftfreq
     rfftfreq zero_ fill_ random_ normal_ uniform_ as_tensor tensor Tensor FloatTensor DoubleTensor HalfTensor
     LongTensor IntTensor ByteTensor BoolTensor identity random uniform random_sample standard_normal binomial
@@ -182,6 +184,37 @@ rule.bad(
         return mask, index, rows, torch.zeros(2).cuda(gpu)
         #                         ^^^^^^^^^^^^^^^^^^^^^^^^
     """,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def f(x, out):
+        a = torch.zeros(3).type(torch.FloatTensor).to(x.device)
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        b = torch.zeros(3).to("cpu").to(x.device)
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        return a, b, torch.eye(3, out=out).to(x.device)
+        #            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def f(x):
+        return torch.arange(4).double().float().to(x.device)
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import torch
+
+    def f(x):
+        return torch.arange(4, device=x.device).double().float()
+    """,
+    applicability=Applicability.UNSAFE,
     show=False,
 )
 rule.ok(
@@ -363,6 +396,8 @@ def _fix(model: Model, move: cst.Call, events: list[Event]) -> Fix | None:
     if target is None or not isinstance(factory, cst.Call) or not _takes_device(created):
         return None
     steps = _steps(move.func.value, factory) if isinstance(move.func, cst.Attribute) else None
+    if steps is not None and _moves_before(model, move, factory):
+        return None
     dropped = _without_move(model.tree, move, target, bool(steps)) if steps is not None else None
     if steps is None:
         steps, dropped = _between_statements(model.tree, move, factory, target)
@@ -375,12 +410,15 @@ def _fix(model: Model, move: cst.Call, events: list[Event]) -> Fix | None:
     edits = editing.set_keyword(model.tree, factory, "device", text)
     if dropped is None or edits is None:
         return None
-    is_safe = target.is_proven and not _changes_values(created, steps, target)
+    is_safe = target.is_proven and not _changes_values(created, steps, target) and not (
+        steps and _is_wide(model.tree.text(move)))
     return Fix("Pass `device=`", Applicability.SAFE if is_safe else Applicability.UNSAFE, (*edits, *dropped))
 
 
 def _takes_device(created: Event) -> bool:
     known = knowledge.api(created.data["name"])
+    if created.arguments is None or created.arguments.get("out") is not None:
+        return False
     return known is not None and "factory" in known.flags and _is_torch(created)
 
 
@@ -393,6 +431,11 @@ def _changes_values(created: Event, steps: list[str], target: _Target) -> bool:
         return True
     wants = created.arguments.get("requires_grad") if created.arguments is not None else None
     return wants is not None or "requires_grad_" in steps
+
+
+def _is_wide(text: str) -> bool:
+    """Whether float64 may lie between, which not every device has."""
+    return "float64" in text or "double" in text
 
 
 def _target(tree: Tree, move: cst.Call, events: list[Event]) -> _Target | None:
@@ -447,6 +490,27 @@ def _steps(node: cst.BaseExpression, factory: cst.Call) -> list[str] | None:
         else:
             return None
     return steps
+
+
+def _moves_before(model: Model, move: cst.Call, factory: cst.Call) -> bool:
+    """Whether a step between the factory and the move names a place of its own, which would be the last one then."""
+    moves = {id(site.node) for site, _ in model.by_site("to_device")}
+    for node in walk(move):
+        if node in (factory, move) or not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            continue
+        if id(node) in moves or node.func.attr.value == "cpu":
+            return True
+        if node.func.attr.value in ("to", "type") and any(map(_names_a_place, node.args)):
+            return True
+    return False
+
+
+def _names_a_place(argument: cst.Arg) -> bool:
+    """Whether what a `to` or a `type` is given is a place, or a tensor type, which has one, rather than a dtype."""
+    if argument.keyword is not None and argument.keyword.value == "device":
+        return True
+    names = [node.value for node in walk(argument.value) if isinstance(node, cst.Name | cst.SimpleString)]
+    return any("Tensor" in name or "device" in name or name[:1] in "\"'" for name in names)
 
 
 def _without_move(tree: Tree, move: cst.Call, target: _Target, stays_cast: bool) -> list[Edit] | None:

@@ -12,7 +12,8 @@ shares an array of its own dtype, but an array that was just converted to anothe
 Fix safety:
 The fix calls `torch.from_numpy` or, with `dtype=` or `device=`, `torch.as_tensor`. The tensor then shares the array's
 memory. That is safe where the array was made in this very expression, nobody else holds it, and its dtype is one that
-PyTorch knows; it is unsafe where the array lives on, as a later change of one shows in the other. There is no fix
+PyTorch knows; it is unsafe where the array lives on, as a later change of one shows in the other, and where the
+expression swaps axes, as the tensor keeps the array's strides, and a later `view` may refuse them. There is no fix
 where the array is read-only or a view that may have negative strides.
 
 Evidence:
@@ -35,6 +36,7 @@ from torchlint.rules.rule import Rule
 from torchlint.semantics import values as v
 from torchlint.semantics.library import where_of
 from torchlint.syntax import editing
+from torchlint.syntax.tree import walk
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
@@ -140,6 +142,25 @@ rule.bad(
 
     def half(n):
         return torch.as_tensor(np.zeros((n, n))[:, : n // 2])
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import numpy as np
+    import torch
+
+    def channels_first(images):
+        return torch.tensor(np.stack([image.transpose(2, 0, 1) for image in images]))
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import numpy as np
+    import torch
+
+    def channels_first(images):
+        return torch.as_tensor(np.stack([image.transpose(2, 0, 1) for image in images]))
     """,
     applicability=Applicability.UNSAFE,
     show=False,
@@ -294,9 +315,25 @@ def _fix(model: Model, node: cst.Call, events: list[Event]) -> Fix | None:
     if named is None:
         return None
     text, edits = named
-    is_safe = all(isinstance(array, v.Array) and _is_ours_alone(model, node, array) for array in arrays)
+    is_safe = not _permutes(node) and all(
+        isinstance(array, v.Array) and _is_ours_alone(model, node, array) for array in arrays)
     return Fix("Use `torch.as_tensor`", Applicability.SAFE if is_safe else Applicability.UNSAFE,
                (*editing.replace_callee(model.tree, node, text), *edits))
+
+
+_PERMUTING = frozenset({
+    "T", "transpose", "swapaxes", "moveaxis", "rollaxis", "flip", "fliplr", "flipud", "rot90", "asfortranarray",
+})
+
+
+def _permutes(call: cst.Call) -> bool:
+    """Whether the array's axes may lie in another order in memory: `torch.tensor` puts them in order, for a `view`."""
+    for node in walk(call):
+        if isinstance(node, cst.Attribute) and node.attr.value in _PERMUTING:
+            return True
+        if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "order":
+            return True
+    return False
 
 
 def _is_ours_alone(model: Model, call: cst.Call, array: v.Array) -> bool:
