@@ -30,6 +30,7 @@ TorchVersion = tuple[int, ...]
 _FOREIGN_BUDGET = 250  # statements of other files that one source may run ...
 _FOREIGN_PER_LINE = 0.5  # ... and more for a longer source
 _STALE = 3
+_MOST_LEADING = 16  # entries of one source that only lead to others: a model zoo has hundreds
 _LEAST_BUDGET = 1_200  # statements that all entries of one source may run together ...
 _BUDGET_PER_LINE = 1  # ... and more for a longer source
 _FORWARD_SHARE = 1.5  # what was constructed within the budget is run forward within this much of it
@@ -170,6 +171,7 @@ class Entries:
         self.model = model
         self.module = model.module
         self.steps = 0
+        self._leading = 0  # entries so far that only lead to others
         self._stale: dict[frozenset[str], int] = {}  # entries of a sort, in a row, that showed nothing new
         self.budget = max(_LEAST_BUDGET, _BUDGET_PER_LINE * model.tree.source.text.count("\n"))
 
@@ -218,7 +220,8 @@ class Entries:
                    if isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Assign)]
         while True:
             more = {name for function, names in parts.items() if not relevant.isdisjoint(names)
-                    for name in (function.name, owned.get(function, function.name))}
+                    for name in (function.name, owned.get(function, function.name))
+                    if name != "forward" and not name.startswith("__")}  # these lead there by their class's name
             more |= {name for names, targets in aliases if not relevant.isdisjoint(names) for name in targets}
             more -= relevant
             if not more:
@@ -234,9 +237,11 @@ class Entries:
         if triggers is None:
             return True
         names = names_in(function.node)
+        if not triggers.isdisjoint(names):
+            return True
         if self._relevant.isdisjoint(names):
             return False
-        return not triggers.isdisjoint(names) or self._stale.get(self._sort(names), 0) < _STALE
+        return self._leading < _MOST_LEADING and self._stale.get(self._sort(names), 0) < _STALE
 
     def _sort(self, names: frozenset[str]) -> frozenset[str]:
         return names & self._relevant
@@ -293,8 +298,10 @@ class Entries:
 
         before = len(machine.modules), len(machine.containers)
         new = machine.habits.new
+        names = names_in(function.node)
+        self._leading += machine.triggers is not None and machine.triggers.isdisjoint(names)
         self._entry("function", function.node, run)
-        sort = self._sort(names_in(function.node))
+        sort = self._sort(names)
         self._stale[sort] = self._stale.get(sort, 0) + 1 if machine.habits.new == new else 0
         self._forward_uncalled(*before)
 
