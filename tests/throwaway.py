@@ -133,9 +133,13 @@ def finding(source: Source, text: str, rule: Rule = RULES[0]) -> Finding:
 
 
 if __name__ == "__main__":
-    from torchlint.cli import main
+    from torchlint import cli
+    from torchlint.cli.output import prepare_streams as prepare
 
-    with installed():
-        if "SAY_READY" in os.environ:
-            print("ready", flush=True)
-        main()
+    def say_ready() -> None:
+        """Say it where the command line has begun to listen to interrupts."""
+        prepare()
+        print("ready", flush=True)
+
+    with installed(), mock.patch("torchlint.cli.prepare_streams", say_ready if "SAY_READY" in os.environ else prepare):
+        cli.main()

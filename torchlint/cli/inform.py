@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -23,6 +22,7 @@ from torchlint.config import ConfigError, Configuration, Settings
               help="How to write it.")
 def rule(names: tuple[str, ...], everything: bool, output_format: str) -> None:
     """Explain rules, named by slug, code or family: what is wrong and why, what is left alone, when a fix is safe."""
+    from torchlint.reporting.terminal import columns
     from torchlint.rules import docs, registry
 
     if not names and not everything:
@@ -38,7 +38,7 @@ def rule(names: tuple[str, ...], everything: bool, output_format: str) -> None:
     elif output_format == "markdown":
         click.echo("\n".join(docs.as_markdown(one) for one in rules), nl=False)
     elif _colours():
-        width = min(shutil.get_terminal_size().columns, 100)
+        width = min(columns(), 100)
         click.echo("\n".join(docs.as_painted(one, width) for one in rules), nl=False, color=True)
     else:
         click.echo("\n".join(docs.as_text(one) for one in rules), nl=False)

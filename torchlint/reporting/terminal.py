@@ -17,10 +17,11 @@ def display(stream: IO[str], environ: Mapping[str, str]) -> Display:
     watched = stream.isatty()
     able = watched and environ.get("TERM") != "dumb"
     colour = not environ.get("NO_COLOR") and (able or bool(environ.get("FORCE_COLOR")))
-    return Display(colour=colour, width=_columns() if watched else None)
+    return Display(colour=colour, width=columns() if watched else None)
 
 
-def _columns() -> int:
+def columns() -> int:
+    """The terminal's width; 80 where it does not know (Python 3.10 then says 0)."""
     import shutil  # a pipe needs none of it
 
-    return shutil.get_terminal_size().columns
+    return shutil.get_terminal_size().columns or 80
