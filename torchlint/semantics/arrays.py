@@ -20,7 +20,7 @@ def item(array: v.Array, index: v.Value, site: v.Site) -> v.Value:
         return v.Array(array.flow, array.dtype, owner=array, site=site)
     if index.kind == "string" or (isinstance(index, v.Const) and isinstance(index.value, str)):
         return v.Array(array.flow, fresh=False, site=site)  # of an .npz file, or a field of records
-    return v.Unknown("item", array.flow)
+    return v.Unknown("item", array.flow, base=array)
 
 
 def _picks(value: v.Value) -> bool:

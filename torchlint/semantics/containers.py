@@ -74,7 +74,7 @@ def items_of(value: v.Value) -> v.Sequence | None:
 def iterate(machine: Interpreter, value: v.Value) -> v.Value:
     """What iterating over a value gives, as one value."""
     if isinstance(value, v.Union):
-        return v.join(*(iterate(machine, option) for option in value.options()))
+        return v.join(*(iterate(machine, option) for option in v.not_none(value)))
     items = items_of(value)
     if items is not None:
         elements = list(items.elements())
@@ -147,7 +147,7 @@ def _instance_element(machine: Interpreter, value: v.Instance) -> v.Value:
 def get_item(machine: Interpreter, value: v.Value, index: v.Value, node: cst.CSTNode) -> v.Value:
     """``value[index]``."""
     if isinstance(value, v.Union):
-        return v.join(*(get_item(machine, option, index, node) for option in value.options()))
+        return v.join(*(get_item(machine, option, index, node) for option in v.not_none(value)))
     if isinstance(value, v.External) and value.name == "torch.nn.ModuleDict" and isinstance(index, v.Const):
         named = value.attributes.get(f"[{index.value!r}]")
         if named is not None:

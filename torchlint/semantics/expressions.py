@@ -129,9 +129,14 @@ def _spread_keywords(arguments: v.Arguments, value: v.Value) -> None:
 # -------------------------------------------------------------------- literals
 
 
+_LONGEST_INTEGER = 100  # characters; Python refuses to read thousands of digits
+
+
 def integer(machine: Interpreter, node: cst.Integer) -> v.Value:
     value = node.value
     plain = value.isdigit() and (value[0] != "0" or value == "0")
+    if len(value) > _LONGEST_INTEGER:
+        return v.Number()
     return v.Const(int(value) if plain else node.evaluated_value, machine.site(node))
 
 
@@ -464,6 +469,9 @@ def narrow(machine: Interpreter, test: cst.BaseExpression, outcome: bool) -> Non
             narrow(machine, test.right, outcome)
     elif isinstance(test, cst.Name):
         _keep(machine, test, lambda o: truth(o) is not (not outcome))
+        asked = machine.frame.names.get(test.value)
+        if outcome and isinstance(asked, v.Unknown) and "%asks" in asked.attributes:
+            _narrow_asked(machine, asked.attributes["%asks"])
     elif isinstance(test, cst.Comparison) and outcome and len(test.comparisons) == 1 and _asks_type(test):
         _narrow_to(machine, test.left.args[0].value, test.comparisons[0].comparator)
     elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
@@ -499,7 +507,56 @@ def _narrow_class(machine: Interpreter, test: cst.Call) -> None:
         _narrow_to(machine, test.args[0].value, test.args[1].value)
 
 
+def _narrow_asked(machine: Interpreter, question: v.Value) -> None:
+    """Where a name holds the answer of ``isinstance(x, np.ndarray)``, whatever still holds that ``x`` is an array."""
+    assert isinstance(question, v.Sequence)
+    tested, *classes = question.items
+    if isinstance(tested, v.Unknown) and _are_arrays(classes):
+        for name in [name for name, held in machine.frame.names.items() if held is tested]:
+            machine.frame.names[name] = _held_array(tested)
+
+
+def _are_arrays(classes: list[v.Value]) -> bool:
+    return all(isinstance(c, v.Symbol) and c.name in ("numpy.ndarray", "numpy.generic") for c in classes)
+
+
+def _held_array(value: v.Value) -> v.Array:
+    array = v.Array(value.flow)
+    array.held = True
+    return array
+
+
+def _narrow_item(machine: Interpreter, target: cst.Subscript | cst.Attribute, cls: cst.BaseExpression) -> None:
+    """Inside ``if isinstance(x[0], np.ndarray)``; as lists are of one kind, ``x[i]`` is what ``x[0]`` is."""
+    machine.quiet += 1
+    value, wanted = machine.evaluate(target), machine.evaluate(cls)
+    machine.quiet -= 1
+    classes = list(wanted.items) if isinstance(wanted, v.Sequence) else [wanted]
+    if not isinstance(value, v.Unknown) or not isinstance(value.base, v.Unknown) or not _are_arrays(classes):
+        return
+    base = value.base
+    for key in [key for key, held in base.attributes.items() if held is value]:
+        machine.write(base.attributes, key, _held_array(value))
+        rows = base.base
+        if isinstance(rows, v.Unknown) and rows.attributes.get(_FIRST) is base:
+            for other in _rows(machine, rows):
+                machine.write(other.attributes, key, _held_array(value))
+
+
+_FIRST = "[0]"
+
+
+def _rows(machine: Interpreter, value: v.Unknown) -> list[v.Unknown]:
+    """An unknown list's element at any place, by index and by iteration."""
+    if "[]" not in value.attributes:
+        row = v.Unknown(f"{value.name}[]", value.flow, generic=value.generic, base=value, device=value.device)
+        machine.write(value.attributes, "[]", row)
+    return [row for row in (value.attributes["[]"], value.elements) if isinstance(row, v.Unknown)]
+
+
 def _narrow_to(machine: Interpreter, target: cst.BaseExpression, cls: cst.BaseExpression) -> None:
+    if isinstance(target, (cst.Subscript, cst.Attribute)):
+        _narrow_item(machine, target, cls)
     if not isinstance(target, cst.Name):
         return
     value = machine.frame.names.get(target.value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from torchlint.semantics import arrays, knowledge, texts
+from torchlint.semantics import arrays, bounds, knowledge, texts
 from torchlint.semantics import values as v
 from torchlint.semantics.containers import extend, items_of, iterate
 from torchlint.semantics.host import carried, carry, needs_host, numpy_fill, settled, spoil, through_unknown
@@ -391,6 +391,8 @@ def _tensor_from_data(machine: Interpreter, name: str, arguments: v.Arguments, n
     device = where_of(where) if where is not None else "cpu" if machine.project.default_device == "cpu" else None
     made = v.Tensor(flow, device, _constructor_dtype(name, arguments))
     event = machine.emit("tensor_from_data", node, data, made, arguments, name=name)
+    if name == "torch.from_numpy" and isinstance(data, v.Unknown):
+        data.uses.add("from_numpy")
     if device == "cpu" and where is None:
         created = carried([data]) if data is not None else None
         counts = isinstance(data, v.External) and data.kind == "range"
@@ -448,7 +450,7 @@ def _factory(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     if operands and name in ("torch.normal", "torch.bernoulli"):
         return tensor_from(machine, operands, v.merge_flows(o.flow for o in operands), arguments)
     device = where_of(where) if where is not None else "cpu" if machine.project.default_device == "cpu" else None
-    if arguments.double_stars:
+    if arguments.double_stars or arguments.may_hold("out"):
         device = None
     dtype = arguments.get("dtype")
     made = v.Tensor(v.NO_FLOW, device, dtype_name(dtype) if dtype is not None else None)
@@ -636,7 +638,9 @@ def _isinstance(machine: Interpreter, name: str, arguments: v.Arguments, node: c
         return v.Const(True)
     if answers == {False}:
         return v.Const(False)
-    return v.Unknown("isinstance")
+    answer = v.Unknown("isinstance")
+    answer.attributes["%asks"] = v.Sequence([value, *classes], "tuple")
+    return answer
 
 
 def _is_instance(value: v.Value, cls: v.Value) -> bool | None:
@@ -738,9 +742,9 @@ def _enumerate(machine: Interpreter, name: str, arguments: v.Arguments, node: cs
     source = arguments.positional[0] if arguments.positional else v.Unknown()
     items = items_of(source)
     if items is not None and items.exact:
-        pairs = [v.Sequence([v.Const(i), item], "tuple") for i, item in enumerate(items.items)]
+        pairs = [v.Sequence([v.Const(i), item], "tuple") for i, item in enumerate(bounds.elements(items.items))]
         return v.Sequence(pairs, "list", flow=source.flow)
-    pair = v.Sequence([v.Counter(), iterate(machine, source)], "tuple")
+    pair = v.Sequence([v.Counter(), bounds.element(iterate(machine, source))], "tuple")
     made = v.Sequence((), "list", rest=pair, flow=source.flow)
     made.site = None
     return _over(made, source)
@@ -764,8 +768,8 @@ def _zip(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTN
     flow = v.merge_flows(a.flow for a in arguments.positional)
     if sources and all(s is not None and s.exact for s in sources) and not arguments.stars:
         rows = zip(*(s.items for s in sources if s is not None), strict=False)
-        return v.Sequence([v.Sequence(row, "tuple") for row in rows], "list", flow=flow)
-    row = v.Sequence([iterate(machine, a) for a in arguments.positional], "tuple")
+        return v.Sequence([v.Sequence(bounds.elements(row), "tuple") for row in rows], "list", flow=flow)
+    row = v.Sequence(bounds.elements(iterate(machine, a) for a in arguments.positional), "tuple")
     made = v.Sequence((), "list", rest=row, flow=flow)
     for source in arguments.positional:
         _over(made, source)
@@ -787,7 +791,7 @@ def _dict(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CST
                     made.items[("unknown", len(made.items))] = pair.items[1]
         else:
             made.open = True
-    made.items.update(arguments.keywords)
+    made.items.update((key, bounds.element(value)) for key, value in arguments.keywords.items())
     made.open |= arguments.double_stars
     return made
 
@@ -901,12 +905,16 @@ def _text(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CST
     return v.Text()
 
 
-@handles("builtins.map")
+@handles("builtins.map", "itertools.starmap")
 def _map(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     if len(arguments.positional) < 2:
         return v.Unknown("map")
     inner = v.Arguments(arguments.node)
     inner.positional = [iterate(machine, source) for source in arguments.positional[1:]]
+    if name == "itertools.starmap":
+        passed = inner.positional[0]
+        inner.stars = not isinstance(passed, v.Sequence) or not passed.exact
+        inner.positional = list(passed.items) if isinstance(passed, v.Sequence) and passed.exact else []
     result = machine.call(arguments.positional[0], inner, node)
     return v.Sequence((), "list", rest=result, flow=result.flow)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _MOST_OPTIONS = 6  # alternatives that a value keeps before it is widened to Unknown
 _MOST_COMPARED = 32  # alternatives beyond which nobody looks for equal ones
+_MOST_FORWARDS = 256  # forwards whose graphs one value is known to carry
+_LARGEST_CHOICE = 2_000  # elements that a choice between two runs of a list holds in all
 _DEEPEST_JOIN = 4  # tuples inside each other that are joined element by element
 
 
@@ -121,6 +123,10 @@ def merge_flows(flows: Iterable[Flow]) -> Flow:
         loader = loader or flow.loader
     if not forwards and not detached and lowered is None and loader is None:
         return NO_FLOW
+    if len(forwards) + len(detached) > _MOST_FORWARDS:
+        for event in forwards | detached:
+            event.used.add("cut")  # nobody follows so many
+        forwards = detached = unsure = frozenset()
     return Flow(forwards, detached, (), None, lowered, loader, steps, unsure=unsure)
 
 
@@ -193,6 +199,8 @@ class Unknown(Value):
 
     @property
     def kind(self) -> str:  # type: ignore[override]
+        if self.base.__class__ is Array and not _ARRAY_ITEMS.isdisjoint(self.uses):
+            return "ndarray"
         return self.proved or proven_by_use(self.uses) or "unknown"
 
     def __repr__(self) -> str:
@@ -203,6 +211,9 @@ _MODULE_ONLY = frozenset({
     "named_modules", "register_forward_hook", "load_state_dict+parameters", "register_buffer", "requires_grad_+eval",
     "train", "eval", "named_children", "named_parameters",
 })
+
+
+_ARRAY_ITEMS = frozenset({"shape", "ndim", "reshape", "transpose", "flatten", "ravel"})  # of rows, not of scalars
 
 
 def proven_by_use(uses: set[str]) -> str | None:
@@ -224,7 +235,7 @@ def proven_by_use(uses: set[str]) -> str | None:
         return "scheduler"
     if "backward" in uses:
         return "tensor"
-    if "strides" in uses:
+    if "strides" in uses or "from_numpy" in uses:
         return "ndarray"
     return None
 
@@ -339,11 +350,12 @@ class Array(Value):
 class Choice(Value):
     """Part of a list: one of several runs of elements, by the branch that was taken."""
 
-    __slots__ = ("runs",)
+    __slots__ = ("runs", "size")
 
     def __init__(self, runs: tuple[tuple[Value, ...], ...]) -> None:
         self.flow = NO_FLOW
         self.runs = runs
+        self.size: int = 1 + sum(item.size if isinstance(item, Choice) else 1 for run in runs for item in run)
 
 
 class Sequence(Value):
@@ -489,7 +501,8 @@ class Class(Value):
 class Instance(Value):
     """An object of a project's class."""
 
-    __slots__ = ("pending", "cls", "attributes", "site", "external", "summaries", "state", "layers", "children", "is_generic")
+    __slots__ = ("pending", "cls", "attributes", "site", "external", "summaries", "state", "layers", "children",
+                 "is_generic")
     kind = "instance"
 
     def __init__(self, cls: Class, site: Site | None = None) -> None:
@@ -644,6 +657,12 @@ class Super(Value):
 NONE = Const(None)
 
 
+def not_none(value: Value) -> tuple[Value, ...]:
+    """The alternatives that are left where None would raise."""
+    options = value.options()
+    return tuple(o for o in options if not (o.__class__ is Const and o.value is None)) or options
+
+
 def same(a: Value, b: Value) -> bool:
     """Whether two values need not be kept apart."""
     if a is b:
@@ -745,4 +764,9 @@ def join_runs(a: list[Value], b: list[Value]) -> list[Value]:
     left, right = a[start:len(a) - end], b[start:len(b) - end]
     if not left and not right:
         return list(a)
-    return [*a[:start], Choice((tuple(left), tuple(right))), *a[len(a) - end:]]
+    choice = Choice((tuple(left), tuple(right)))
+    if choice.size <= _LARGEST_CHOICE:
+        return [*a[:start], choice, *a[len(a) - end:]]
+    # Choices inside choices, as a loop makes them.
+    any_of_many = Unknown("any of many", merge_flows(item.flow for item in (*left, *right)))
+    return [*a[:start], any_of_many, *a[len(a) - end:]]
