@@ -16,8 +16,8 @@ A step behind a test that may be false in the first iteration (`if epoch > 0:`) 
 
 Fix safety:
 Unsafe: the learning rate of every step changes, which is the point. The fix moves the statement behind the
-optimizer's step, or to the end of the loop's body. There is none where the step takes arguments (an epoch may mean
-something else at the end of the loop) or where `continue` could jump over its new place.
+optimizer's step and what reads its rate, or to the end of the loop's body. There is none where the step takes arguments
+(an epoch may mean something else at the end of the loop) or where `continue` could jump over its new place.
 
 Evidence:
 No measurement yet: what is lost depends on the schedule.
@@ -38,11 +38,11 @@ from torchlint.findings import Applicability, Finding, Fix
 from torchlint.rules.rule import Rule
 from torchlint.semantics.schedules import Premature, premature_steps
 from torchlint.syntax.editing import move_statement_after
-from torchlint.syntax.tree import walk
+from torchlint.syntax.tree import Statement, walk
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
-    from torchlint.syntax.tree import Statement, Tree
+    from torchlint.syntax.tree import Tree
 
 rule = Rule("TL201", since="0.1", names=("step",), triggers=(b"step",))
 
@@ -121,6 +121,46 @@ rule.bad(
         def fit(self):
             for epoch in range(10):
                 self.train_epoch()
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    from torch.optim import SGD
+    from torch.optim.lr_scheduler import LinearLR
+
+    def find_rate(model, loader):
+        optimizer = SGD(model.parameters(), lr=1e-4)
+        scheduler = LinearLR(optimizer, 1.0, 1000.0)
+        rates = []
+        for x, y in loader:
+            scheduler.step()
+        #   ^^^^^^^^^^^^^^^^
+
+            model(x, y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            rates.append(optimizer.param_groups[0]["lr"])
+            print(x.shape)
+        return rates
+    """,
+    fixed="""
+    from torch.optim import SGD
+    from torch.optim.lr_scheduler import LinearLR
+
+    def find_rate(model, loader):
+        optimizer = SGD(model.parameters(), lr=1e-4)
+        scheduler = LinearLR(optimizer, 1.0, 1000.0)
+        rates = []
+        for x, y in loader:
+            model(x, y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            rates.append(optimizer.param_groups[0]["lr"])
+            scheduler.step()
+            print(x.shape)
+        return rates
     """,
     applicability=Applicability.UNSAFE,
     show=False,
@@ -440,13 +480,27 @@ def _only_statement(tree: Tree, call: cst.Call) -> Statement | None:
 
 
 def _anchor(tree: Tree, block: cst.IndentedBlock, step: Premature) -> Statement | None:
-    """The statement behind which the scheduler's belongs: the optimizer's own, or the block's last."""
+    """The statement behind which the scheduler's belongs: the optimizer's own, or the block's last.
+
+    What reads the rate after the optimizer's step wants the one of that step.
+    """
     if step.optimizer_site.tree is tree:
         own = tree.statement(step.optimizer_site.node)
         if tree.parent(own) is block:
-            return own
+            below = block.body[block.body.index(own):]
+            readers = [statement for statement in below if _holds(statement, cst.Name, _RATES)]
+            last = readers[-1] if readers else own
+            leaves = any(_holds(statement, cst.Continue | cst.Break) for statement in below[:below.index(last) + 1])
+            return own if leaves or not isinstance(last, Statement) else last
     loop = tree.parent(block)
     if not isinstance(loop, cst.For | cst.While) or any(isinstance(node, cst.Continue) for node in walk(block)):
         return None
     last = block.body[-1]
     return last if isinstance(last, cst.SimpleStatementLine | cst.BaseCompoundStatement) else None
+
+
+_RATES = frozenset({"param_groups", "get_last_lr", "get_lr"})
+
+
+def _holds(statement: cst.CSTNode, kind: Any, names: frozenset[str] | None = None) -> bool:
+    return any(isinstance(node, kind) and (names is None or node.value in names) for node in walk(statement))
