@@ -34,14 +34,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import libcst as cst
+
 from torchlint.findings import Applicability, Finding, Fix
 from torchlint.rules.rule import Rule
 from torchlint.semantics.autograd import Wasted, wasted_forwards
 from torchlint.syntax.editing import decorate, reference, wrap_in_with
+from torchlint.syntax.tree import walk
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
-    from torchlint.syntax.tree import Tree
+    from torchlint.syntax.tree import Statement, Tree
 
 rule = Rule("TL107", since="0.1",
             names=("eval", "detach", "data", "item", "numpy", "cpu", "tolist", "argmax", "save_image"),
@@ -230,6 +233,44 @@ rule.bad(
             print((model(x, mask) - y).abs().mean().item())
     """,
     applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    async def score(model: torch.nn.Module, x):
+        model.eval()
+        print(model(x).mean().item())
+    #         ^^^^^^^^
+
+    def once(model: torch.nn.Module, x): model.eval(); print(model(x).mean().item())
+    #                                                        ^^^^^^^^
+    """,
+    fixed="""
+    import torch
+
+    async def score(model: torch.nn.Module, x):
+        model.eval()
+        with torch.no_grad():
+            print(model(x).mean().item())
+
+    @torch.no_grad()
+    def once(model: torch.nn.Module, x): model.eval(); print(model(x).mean().item())
+    """,
+    applicability=Applicability.SAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    async def serve(model: torch.nn.Module, queue):
+        model.eval()
+        while True:
+            print(model(await queue.get()).mean().item())
+    #             ^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
     show=False,
 )
 rule.ok(
@@ -439,11 +480,25 @@ def _without_gradients(tree: Tree, wasted: Wasted) -> Fix | None:
     if named is None:
         return None
     name, edits = named
-    if wasted.function is not None:
-        change = decorate(tree, wasted.function, f"{name}()")
-    else:
+    function = wasted.function or _on_one_line(tree, wasted)
+    if function is not None and function.asynchronous is None:
+        change = decorate(tree, function, f"{name}()")
+    elif function in wasted.statements or any(_awaits(statement) for statement in wasted.statements):
+        return None
+    else:  # a decorator would only see the coroutine being made
         change = wrap_in_with(tree, wasted.statements, f"with {name}():") or []
     if not change:
         return None
     safety = Applicability.SAFE if wasted.proven else Applicability.UNSAFE
     return Fix(f"Turn gradients off with `{name}()`", safety, (*edits, *change))
+
+
+def _on_one_line(tree: Tree, wasted: Wasted) -> cst.FunctionDef | None:
+    """The function that is the statement to wrap, as its body stands on its own line."""
+    around = next((node for node in tree.ancestors(wasted.first.node) if isinstance(node, cst.FunctionDef)), None)
+    return around if around in wasted.statements else None
+
+
+def _awaits(statement: Statement) -> bool:
+    """Whether other coroutines run in between, which would lose their gradients too."""
+    return any(isinstance(node, cst.Await) for node in walk(statement))
