@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
 
 _CONFIG_FIELDS = 32  # attributes of a configuration object up to which it is compared by them
+_MOST_REPLAYED = 2_000  # events of one module's run: those of modules that run each other twice double at each level
 _TOP_INSTANCES = 3  # whole models of a class that functions nobody calls may make
 _EXACT_INSTANCES = 8  # instances of a class told apart by their numbers, before numbers stop counting
 
@@ -505,6 +507,9 @@ def _value_key(value: v.Value, coarse: bool) -> Any:
 
 
 def _call_instance(machine: Interpreter, callee: v.Instance, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+    if _is_closed_book(machine, callee):
+        machine.forwarded.add(id(callee))
+        return opaque_forward(machine, callee, arguments, node)
     settle(machine, callee)
     if callee.external != "module" or isinstance(callee.cls.attributes.get("__call__"), v.Function):
         method = callee.cls.find("__call__")
@@ -524,6 +529,23 @@ def _call_instance(machine: Interpreter, callee: v.Instance, arguments: v.Argume
     if items is not None:
         return _forward(machine, callee, arguments, node, lambda inner: run_layers(machine, items, inner, node))
     return opaque_forward(machine, callee, arguments, node)
+
+
+def _is_closed_book(machine: Interpreter, module: v.Instance) -> bool:
+    """Whether another file's module can neither cancel a bias nor change what becomes of a graph."""
+    if machine.triggers is None or module.external != "module" or module.cls.module.path == machine.project.source:
+        return False
+    if module.cls.unknown_bases or machine.project.fresh and module.cls.module.path in machine.project.fresh:
+        return False
+    return all(_OPENED.isdisjoint(names_in(cls.node)) for cls in module.cls.mro() if isinstance(cls, v.Class))
+
+
+# What makes it worth running another file's module forward.
+_OPENED = frozenset({
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
+    "GroupNorm", "batch_norm", "instance_norm", "group_norm", "no_grad", "inference_mode", "set_grad_enabled",
+    "enable_grad", "detach", "requires_grad", "requires_grad_", "backward", "step", "Identity",
+})
 
 
 def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v.Arguments, node: cst.CSTNode,
@@ -564,7 +586,7 @@ def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v
         _replay(machine, module, node, block, context)
     for mark, value in zip(made_by.values(), inputs, strict=False):
         for producer in _layers_of(value):
-            producer.consumers.extend(mark.consumers)
+            _add_consumers(producer.consumers, mark.consumers)
     back = {id(mark): value for mark, value in zip(made_by.values(), inputs, strict=False)}
     outer_flow = v.merge_flows(a.flow for a in arguments.all())
     device = device_of(module)
@@ -581,11 +603,21 @@ def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v
     return result
 
 
+def _add_consumers(known: list[v.Consumer], more: list[v.Consumer]) -> None:
+    """Add takers, each once: a module that runs others twice, which do so too, would double them at each level."""
+    seen = {(taker.site.node, taker.layer, taker.how) for taker in known}
+    for taker in more:
+        key = taker.site.node, taker.layer, taker.how
+        if key not in seen:
+            seen.add(key)
+            known.append(taker)
+
+
 def _replay(machine: Interpreter, module: v.Value, node: cst.CSTNode, block: Block, root: Context) -> None:
     """Record the events of a module's run once more, in the context of this call."""
     if machine.quiet:
         return
-    events = list(block.events())
+    events = list(itertools.islice(block.events(), _MOST_REPLAYED))
     if not events:
         return
     call = Call(machine.site(node), root.data)
