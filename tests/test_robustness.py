@@ -17,6 +17,53 @@ HEAD = "import torch\nfrom torch import nn\n\nmodel = nn.DataParallel(nn.Linear(
 
 NESTED_IFS = "".join("    " * depth + "if a:\n" for depth in range(90)) + "    " * 90 + "pass\n"
 
+WRAPPED = (
+    "class W(nn.Module):\n    def __init__(self, a):\n        super().__init__()\n        self.a = self.b = a\n"
+    "        self.me = self\n    def forward(self, x):\n        print(x.sum().item())\n"
+    "        return self.a(x) + self.b(self.a(x))\n"
+    "m = nn.Linear(1, 1)\n"
+)
+IN_ITSELF = (
+    "a = []\na.append(a)\na.extend([a, a])\na += a\na[0] = a\nb = {'a': a}\nb['b'] = b\na.insert(10 ** 30, b)\n"
+    "print(a)\nnn.Sequential(*a)\nf(a, b)\ntorch.tensor(a)\nfor x in a:\n    for y in x: a.append(y)\n"
+)
+LOOP_OF_CHOICES = (
+    "def f(x):\n    layers = []\n    for i in x:\n"
+    + "".join(
+        f"        if i == {n}: layers = [nn.Linear({n}, 1), *layers]\n        else: layers += [layers, *layers]\n"
+        for n in range(60)
+    )
+    + "    return nn.Sequential(*layers)\n"
+)
+
+# What doubles at every line, or calls at every level: without a bound each runs for ages, or fills the memory.
+DOUBLING: dict[str, str] = {
+    "annotations": "def f(x: \"" + "(" * 20_000 + "\", y: \"" + "+".join("a" * 9_000) + "\", z: '\\ud800'): x.cuda()\n",
+    "arguments": "def f(*a): return f(*a, *a)\na = [torch.zeros(1)] * 9\n" + "a = [*a, *a]\n" * 40 + "f(*a, *a)\n",
+    "calls": "".join(f"def f{n}(x): return " + " + ".join([f"f{n + 1}(x)"] * 20) + "\n" for n in range(12)) + "f0(1)\n",
+    "choices": LOOP_OF_CHOICES,
+    "class_hierarchy": "class A0(nn.Module): pass\n" + "".join(f"class A{n}(A{n - 1}): pass\n" for n in range(1, 2000)),
+    "comprehensions": "a = ['a', 'b', 'c', 'd', 'e', 'f']\nx = "
+    + "[" * 10
+    + "nn.Linear(1, 1)"
+    + "".join(f" for i{n} in a]" for n in range(10))
+    + "\n",
+    "defaults": "def f0(): pass\n"
+    + "".join(f"def f{n}(x=f{n - 1}()): return [x" + f", f{n - 1}()" * 20 + "]\n" for n in range(1, 12)),
+    "graphs": "y = 0\nm = nn.Linear(1, 1)\n" + "y = m(y) + y\n" * 2_000 + "y.backward()\n",
+    "in_itself": IN_ITSELF,
+    "lists": "a = [nn.Linear(1, 1)]\n" + "a = a + a\n" * 40 + "a += a\n" * 40 + "nn.Sequential(*a)\n",
+    "modules": WRAPPED + "m = W(m)\n" * 60 + "m(torch.zeros(1))\nm.cuda().eval()\n",
+    "names": "class A(nn.Module):\n    def __init__(self, a):\n        setattr(self, " + "+ '_' + ".join("a" * 25)
+    + ", nn.ReLU())\n    def forward(self, x): return self." + "_".join("x" * 40) + "(x)\n",
+    "nested_lists": "a = [nn.Linear(1, 1)]\n" + "a = [a, (a, a), {'a': a}]\n" * 40 + "print(a)\nf(a)\n",
+    "nonsense": "[1][:: 0]\n[].pop(10 ** 30)\nsum()\n1 // 0\n'%d' % 10 ** 5000\nf'{10 ** 5000}'\n"
+    + "x = " + "9" * 5000 + "\n",
+    "numbers": "a = 10\n" + "a = a * a\n" * 60,
+    "pairs": "a = [1, nn.ReLU()]\n" + "a = list(zip(a, a)) + list(enumerate(a))\n" * 40 + "f(a)\n",
+    "words": "a = 'abc'\nb = 'abc'\n" + "a = a + a\nb = f'{b}{b}'\n" * 60,
+}
+
 FOUND: dict[str, str | bytes] = {
     "brackets_at_the_limit": "y = " + "[" * 190 + "]" * 190 + "\n",
     "carriage_returns": HEAD.replace("\n", "\r"),
@@ -91,6 +138,17 @@ def test_all_of_them_in_one_run(tmp_path: Path) -> None:
     assert code == 2
     assert failed == {name: kind for name, (kind, _) in FAILED.items()}
     assert {name for name, rules in found.items() if "data-parallel" in rules} == set(FOUND)
+
+
+@pytest.mark.parametrize("name", DOUBLING)
+def test_what_doubles(tmp_path: Path, name: str) -> None:
+    resource = pytest.importorskip("resource")
+    write(tmp_path, name, DOUBLING[name])
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    code, found, failed = check(tmp_path, f"{name}.py")
+    assert (code, failed) == (1, {})
+    assert "data-parallel" in found[name]
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 10  # a second, on a machine left alone
 
 
 @pytest.mark.parametrize("name", ["brackets", "sum", "strings"])

@@ -66,8 +66,12 @@ def import_names(machine: Interpreter, node: cst.ImportFrom) -> None:
             machine.frame.names[bound] = value
 
 
+_MOST_STARS = 64  # libraries that one module imports everything from
+
+
 def _import_star(machine: Interpreter, base: str, found: Any) -> None:
     if found is None:
-        machine.frame.module.stars.append(base)
+        if base not in machine.frame.module.stars and len(machine.frame.module.stars) < _MOST_STARS:
+            machine.frame.module.stars.append(base)
         return
     machine.frame.module.star_files.append(found)  # looked into when a name is found nowhere else

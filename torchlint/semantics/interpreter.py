@@ -45,6 +45,10 @@ VALUE_NAMES = frozenset({
 })
 
 
+_ARRAY_NAMES = frozenset({"np", "numpy", "ndarray"})
+_RESERVE = 2  # times the budget for other files: to there, short functions and those that mention numpy are run
+
+
 class OutOfBudget(Exception):
     """An entry ran more statements than it may."""
 
@@ -391,9 +395,10 @@ class Interpreter:
         """Whether a function of another file can neither show a rule anything nor make what one asks for."""
         if function.module.path == self.project.source or isinstance(function.node, cst.Lambda):
             return False
-        if self.foreign_steps > self.foreign_budget:
-            return True
         names = names_in(function.node)
+        goes_on = len(names) <= _FEW_NAMES or not _ARRAY_NAMES.isdisjoint(names)
+        if self.foreign_steps > self.foreign_budget * (_RESERVE if goes_on else 1):
+            return True
         assert self.triggers is not None
         return len(names) > _FEW_NAMES and VALUE_NAMES.isdisjoint(names) and self.triggers.isdisjoint(names)
 

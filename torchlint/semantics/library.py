@@ -53,6 +53,8 @@ def call_symbol(machine: Interpreter, name: str, arguments: v.Arguments, node: c
     kind = known.returned(kinds, arguments.keywords)
     if kind == "unknown" and name.startswith("numpy.") and "ndarray_if:size" in known.flags:
         kind = "ndarray" if arguments.may_hold("size", known.position("size")) else "number"
+    if arguments.stars and name in ("numpy.random.rand", "numpy.random.randn"):
+        kind = "ndarray"  # of a shape that is spread; only without any is it a number
     if "reduction" in known.flags and arguments.positional and isinstance(arguments.positional[0], v.Array):
         array = arguments.positional[0]
         return arrays.reduced(name.rpartition(".")[2], array, arguments.get("axis", known.position("axis")), arguments,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -28,6 +29,7 @@ _INDEXING = frozenset({  # what a __getitem__ calls that only hands out what is 
 })
 
 _OF_ARRAYS = tuple(f".{name}()" for name in ("nonzero", "view", "reshape", "argsort", "flatten", "unsqueeze", "astype"))
+_A_PART = re.compile(r"(?:\.(?:split|chunk)\(\)|\[[^\[\]]*\])+$")
 # results of methods that only arrays and tensors have
 
 
@@ -76,7 +78,7 @@ def nature(machine: Interpreter, dataset: v.Value | None) -> str | None:
         return natures.pop() if len(natures) == 1 else None
     if isinstance(dataset, (v.Sequence, v.Tensor, v.Array, v.Mapping)):
         return "memory"
-    if isinstance(dataset, v.Unknown) and dataset.name.endswith(_OF_ARRAYS):
+    if isinstance(dataset, v.Unknown) and _A_PART.sub("", dataset.name).endswith(_OF_ARRAYS):
         return "memory"
     if isinstance(dataset, v.External):
         return _library_nature(machine, dataset)

@@ -303,6 +303,8 @@ def _to_python(machine: Interpreter, receiver: v.Tensor, name: str, node: cst.CS
 def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, arguments: v.Arguments,
                    node: cst.CSTNode) -> v.Value:
     """A method of a value of unknown kind: what it proves by use, and what it can only be."""
+    if receiver.kind == "ndarray":
+        return _array_method(machine, v.Array(receiver.flow), name, arguments, node)
     receiver.uses.add(name)
     plain = not arguments.positional and not arguments.keywords
     if name in ("eval", "train") and (plain or (name == "train" and len(arguments.positional) == 1)):
@@ -330,6 +332,8 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
         return v.Array(receiver.flow, fresh=name.startswith("to") and name != "to_numpy", site=machine.site(node))
     if name in ("tocoo", "tocsr", "tocsc"):
         return v.External("scipy.sparse.spmatrix", "sparse_matrix", None, machine.site(node))
+    if name in ("drop_duplicates", "sort_values", "reset_index", "set_index"):  # of pandas: nothing else has it
+        return v.External("pandas.DataFrame", "dataframe", None, machine.site(node))
     if name == "backward":
         backward(machine, node, arguments, receiver)
         return v.NONE
@@ -529,7 +533,7 @@ def _dict_method(machine: Interpreter, receiver: v.Mapping, name: str, arguments
     if name == "keys":
         return v.Sequence([v.Const(k) for k in receiver.items], "list", rest=v.Text() if receiver.open else None)
     if name == "items":
-        pairs: list[v.Value] = [v.Sequence([v.Const(k), x], "tuple") for k, x in receiver.items.items()]
+        pairs: list[v.Value] = [v.Sequence([v.Const(k), bounds.element(x)], "tuple") for k, x in receiver.items.items()]
         more = v.Sequence([v.Text(), rest], "tuple") if rest is not None else None
         return v.Sequence(pairs, "list", rest=more)
     if name in ("get", "pop", "setdefault") and arguments.positional:

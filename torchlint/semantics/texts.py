@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
 
 _PLACEHOLDER = re.compile(r"%(?P<percent>%)|%[-+ #0-9.]*(?P<number>[dif])|%[-+ #0-9.]*[a-zA-Z]|\{[^{}]*\}")
+_MOST_UNKNOWN = 4  # parts of a name that are filled in
 _DIGITS, _ANYTHING = r"\d+", r".+"
 
 
@@ -22,7 +23,12 @@ def composed(parts: Iterable[v.Value]) -> v.Value:
     if all(isinstance(part, v.Const) for part in given):
         return bounds.constant("".join(_word(part.value) for part in given))  # type: ignore[attr-defined]
     pattern = "".join(map(_pattern, given))
-    return v.Text(pattern if len(pattern) <= bounds.LONGEST_TEXT else None)
+    return v.Text(pattern if _is_quick(pattern) else None)
+
+
+def _is_quick(pattern: str) -> bool:
+    """Whether matching takes no time: each unknown part multiplies it by the length of the word."""
+    return len(pattern) <= bounds.LONGEST_TEXT and pattern.count(_ANYTHING) + pattern.count(_DIGITS) <= _MOST_UNKNOWN
 
 
 def _word(value: object) -> str:
@@ -39,7 +45,8 @@ def filled(template: str) -> v.Text:
         pieces.append(re.escape(template[end:found.start()]))
         pieces.append("%" if found["percent"] else _DIGITS if found["number"] else _ANYTHING)
         end = found.end()
-    return v.Text("".join([*pieces, re.escape(template[end:])]))
+    pattern = "".join([*pieces, re.escape(template[end:])])
+    return v.Text(pattern if _is_quick(pattern) else None)
 
 
 def _pattern(part: v.Value) -> str:

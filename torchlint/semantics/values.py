@@ -715,9 +715,19 @@ def join(*values: Value) -> Value:
         if all(isinstance(o, Tensor) for o in options):
             devices = {o.device for o in options if isinstance(o, Tensor)}
             return Tensor(flow, devices.pop() if len(devices) == 1 else None)
+        if all(isinstance(o, Array) for o in options):
+            return _any_array([o for o in options if isinstance(o, Array)], flow)
         known = [o for o in options if not isinstance(o, (Unknown, Const))][:_MOST_OPTIONS]
         return Union((*known[: _MOST_OPTIONS - 1], Unknown("join", flow)))
     return Union(tuple(options))
+
+
+def _any_array(arrays: list[Array], flow: Flow) -> Array:
+    """One array that stands for many."""
+    dtypes = {array.dtype for array in arrays}
+    made = Array(flow, dtypes.pop() if len(dtypes) == 1 else None, readonly=any(a.readonly for a in arrays))
+    made.held = True
+    return made
 
 
 def mark_used(value: Value, how: str) -> None:

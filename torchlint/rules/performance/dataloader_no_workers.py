@@ -193,6 +193,19 @@ rule.ok(
 )
 rule.ok(
     """
+    from torch.utils.data import DataLoader
+
+    def train(rank, size, data, model):
+        nodes = data.train_mask.nonzero(as_tuple=False).view(-1)
+        nodes = nodes.split(size)[rank]
+        for batch in DataLoader(nodes, batch_size=1024, shuffle=True):
+            model(data, batch).backward()
+    """,
+    why="the items are numbers of a tensor in memory",
+    show=False,
+)
+rule.ok(
+    """
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 

@@ -221,6 +221,17 @@ rule.ok(
     """
     import torch
 
+    def mask(lengths, n):
+        ids = torch.arange(0, n, out=torch.cuda.LongTensor(n))
+        return ids.to(lengths.device)
+    """,
+    why="the numbers are written to `out`, where that is",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
     x = torch.zeros(3, device="cuda").to(torch.float16)
     y = torch.zeros(3).to(torch.float16)
     """,
