@@ -715,7 +715,7 @@ def join(*values: Value) -> Value:
         if all(isinstance(o, Tensor) for o in options):
             devices = {o.device for o in options if isinstance(o, Tensor)}
             return Tensor(flow, devices.pop() if len(devices) == 1 else None)
-        if all(isinstance(o, Array) for o in options):
+        if all(o.kind == "ndarray" for o in options):
             return _any_array([o for o in options if isinstance(o, Array)], flow)
         known = [o for o in options if not isinstance(o, (Unknown, Const))][:_MOST_OPTIONS]
         return Union((*known[: _MOST_OPTIONS - 1], Unknown("join", flow)))
