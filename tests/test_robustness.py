@@ -151,6 +151,17 @@ def test_what_doubles(tmp_path: Path, name: str) -> None:
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 10  # a second, on a machine left alone
 
 
+def test_imports_of_what_cannot_be_parsed(tmp_path: Path) -> None:
+    names = [*FAILED, "itself", "no_such_codec"]
+    for name, (_, text) in FAILED.items():
+        write(tmp_path, name, text)
+    write(tmp_path, "itself", "import itself\nfrom itself import *\nfrom main import *\nfrom itself import y\n")
+    (tmp_path / "no_such_codec.py").write_bytes(b"# coding: nonsense\ny = 1\n")
+    imports = "".join(f"from {name} import *\nfrom {name} import y as {name}\n{name}(y)\n" for name in names)
+    write(tmp_path, "main", imports)
+    assert check(tmp_path, "main.py") == (1, {"main": {"data-parallel"}}, {})
+
+
 @pytest.mark.parametrize("name", ["brackets", "sum", "strings"])
 def test_alone_in_the_process(tmp_path: Path, name: str) -> None:
     kind, text = FAILED[name]

@@ -452,8 +452,11 @@ def _factory(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     if operands and name in ("torch.normal", "torch.bernoulli"):
         return tensor_from(machine, operands, v.merge_flows(o.flow for o in operands), arguments)
     device = where_of(where) if where is not None else "cpu" if machine.project.default_device == "cpu" else None
-    if arguments.double_stars or arguments.may_hold("out"):
+    out = arguments.get("out")
+    if arguments.double_stars:
         device = None
+    elif out is not None and device == "cpu" and where is None:
+        device = device_of(out) or device
     dtype = arguments.get("dtype")
     made = v.Tensor(v.NO_FLOW, device, dtype_name(dtype) if dtype is not None else None)
     event = machine.emit("create", node, None, made, arguments, name=name)

@@ -11,6 +11,7 @@ from typing import Any
 
 from torchlint.semantics import knowledge
 from torchlint.semantics.names import forget as forget_names
+from torchlint.syntax.limits import ParserLimit, check_limits
 from torchlint.syntax.linked import LinkedTree
 from torchlint.syntax.source import Source, SourceError, read_source
 from torchlint.syntax.tree import Tree, parse
@@ -186,8 +187,9 @@ class Project:
 
 def _outline(source: Source) -> LinkedTree | None:
     try:
+        check_limits(source)  # what is beyond the parser is also too deep to be followed
         return LinkedTree(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (ParserLimit, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
