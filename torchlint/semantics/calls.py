@@ -535,7 +535,7 @@ def _is_closed_book(machine: Interpreter, module: v.Instance) -> bool:
     """Whether another file's module can neither cancel a bias nor change what becomes of a graph."""
     if machine.triggers is None or module.external != "module" or module.cls.module.path == machine.project.source:
         return False
-    if module.cls.unknown_bases or machine.project.fresh and module.cls.module.path in machine.project.fresh:
+    if module.cls.unknown_bases or (machine.project.fresh and module.cls.module.path in machine.project.fresh):
         return False
     return all(_OPENED.isdisjoint(names_in(cls.node)) for cls in module.cls.mro() if isinstance(cls, v.Class))
 

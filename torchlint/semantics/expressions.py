@@ -565,8 +565,8 @@ def _narrow_to(machine: Interpreter, target: cst.BaseExpression, cls: cst.BaseEx
     machine.quiet -= 1
     classes = list(wanted.items) if isinstance(wanted, v.Sequence) else [wanted]
     if isinstance(value, (v.Sequence, v.Union)) and _are_arrays(classes):
-        kept = [o for o in value.options() if isinstance(o, v.Array)]
-        machine.frame.names[target.value] = v.join(*kept) if kept else _held_array(value)
+        arrays = [o for o in value.options() if isinstance(o, v.Array)]
+        machine.frame.names[target.value] = v.join(*arrays) if arrays else _held_array(value)
         return
     if isinstance(value, v.Union) and any(isinstance(o, v.Unknown) for o in value.options()):
         kept = [o for o in value.options() if not isinstance(o, v.Unknown)]
