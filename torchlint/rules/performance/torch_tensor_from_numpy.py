@@ -234,6 +234,110 @@ rule.ok(
     """,
     why="another dtype or a GPU needs its own memory: there is one copy either way",
 )
+rule.bad(
+    """
+    import itertools
+
+    import numpy as np
+    import torch
+    from project.audio import read
+
+    class Score:
+        def one(self, x, mask):
+            return torch.tensor(x[mask > 0])
+            #      ^^^^^^^^^^^^^^^^^^^^^^^^^
+
+        def all(self, n):
+            return self.one(np.zeros(n), np.ones(n))
+
+    def load(path):
+        wave, rate = read(path)
+        return torch.tensor(wave)
+        #      ^^^^^^^^^^^^^^^^^^
+
+    def collate(batch, image):
+        is_array = isinstance(image, np.ndarray)
+        image = torch.tensor(image) if is_array else image
+        #       ^^^^^^^^^^^^^^^^^^^
+        if isinstance(batch[0][0], np.ndarray):
+            return [torch.tensor(batch[i][0]) for i in range(len(batch))], image
+            #       ^^^^^^^^^^^^^^^^^^^^^^^^^
+
+    def align(x, y):
+        return np.stack([x, y])
+
+    def rows(pairs, table, i, frame):
+        for row in itertools.starmap(align, pairs):
+            print(torch.tensor(row))
+            #     ^^^^^^^^^^^^^^^^^
+        row = np.load(table)[i]
+        if row.ndim == 2:
+            print(torch.tensor(row))
+            #     ^^^^^^^^^^^^^^^^^
+        return torch.tensor(frame.drop_duplicates().groupby("user").tail(1).values)
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import itertools
+
+    import numpy as np
+    import torch
+    from project.audio import read
+
+    class Score:
+        def one(self, x, mask):
+            return torch.as_tensor(x[mask > 0])
+
+        def all(self, n):
+            return self.one(np.zeros(n), np.ones(n))
+
+    def load(path):
+        wave, rate = read(path)
+        return torch.as_tensor(wave)
+
+    def collate(batch, image):
+        is_array = isinstance(image, np.ndarray)
+        image = torch.as_tensor(image) if is_array else image
+        if isinstance(batch[0][0], np.ndarray):
+            return [torch.as_tensor(batch[i][0]) for i in range(len(batch))], image
+
+    def align(x, y):
+        return np.stack([x, y])
+
+    def rows(pairs, table, i, frame):
+        for row in itertools.starmap(align, pairs):
+            print(torch.as_tensor(row))
+        row = np.load(table)[i]
+        if row.ndim == 2:
+            print(torch.as_tensor(row))
+        return torch.as_tensor(frame.drop_duplicates().groupby("user").tail(1).values)
+    """,
+    applicability=Applicability.UNSAFE,
+    files={"project/audio.py": """
+        import numpy as np
+        from reader import decode
+
+        def read(path) -> tuple[np.ndarray, int]:
+            return decode(path)
+        """, "project/__init__.py": ""},
+    show=False,
+)
+rule.ok(
+    """
+    import numpy as np
+    import torch
+
+    def collate(batch, image, rows):
+        is_array = isinstance(image, np.ndarray)
+        image = rows
+        if isinstance(batch[0][0], np.ndarray):
+            return torch.tensor(batch[0][1]), torch.tensor(image) if is_array else None
+        item = np.load("a.npy")[rows]
+        return torch.tensor(item)
+    """,
+    why="another item and another value than the ones that were asked, and an item that may be a number",
+    show=False,
+)
 rule.ok(
     """
     import torch
@@ -253,7 +357,7 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
     for site, events in model.by_site("tensor_from_data"):
         name = events[0].data["name"]
         node = site.node
-        if not isinstance(node, cst.Call) or not all(_is_array(event.subject) for event in events):
+        if not isinstance(node, cst.Call) or not _are_arrays([event.subject for event in events]):
             continue
         if name == "torch.tensor" and any(_could_share(event) for event in events):
             yield rule.at(
@@ -272,6 +376,12 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
 
 _LEGACY = frozenset(f"torch.{kind}Tensor" for kind in (
     "", "Float", "Double", "Half", "Long", "Int", "Short", "Byte", "Char", "Bool", "BFloat16"))
+
+
+def _are_arrays(values: list[v.Value | None]) -> bool:
+    """Whether every caller that is seen passes an array; a run of the function by itself shows nothing else."""
+    others = [value for value in values if not _is_array(value)]
+    return len(others) < len(values) and all(isinstance(value, v.Unknown) and value.generic for value in others)
 
 
 def _is_array(value: v.Value | None) -> bool:
