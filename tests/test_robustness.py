@@ -58,7 +58,7 @@ DOUBLING: dict[str, str] = {
     + ", nn.ReLU())\n    def forward(self, x): return self." + "_".join("x" * 40) + "(x)\n",
     "nested_lists": "a = [nn.Linear(1, 1)]\n" + "a = [a, (a, a), {'a': a}]\n" * 40 + "print(a)\nf(a)\n",
     "nonsense": "[1][:: 0]\n[].pop(10 ** 30)\nsum()\n1 // 0\n'%d' % 10 ** 5000\nf'{10 ** 5000}'\n"
-     "x = " + "9" * 5000 + "\n",
+    "x = " + "9" * 5000 + "\n",
     "numbers": "a = 10\n" + "a = a * a\n" * 60,
     "pairs": "a = [1, nn.ReLU()]\n" + "a = list(zip(a, a)) + list(enumerate(a))\n" * 40 + "f(a)\n",
     "words": "a = 'abc'\nb = 'abc'\n" + "a = a + a\nb = f'{b}{b}'\n" * 60,
