@@ -239,6 +239,32 @@ rule.bad(
     """
     import torch
 
+    def compare(model: torch.nn.Module, first, second):
+        model.eval()
+        with torch.no_grad():
+            before = model(first).mean().item()
+        after = model(second).mean().item()
+        #       ^^^^^^^^^^^^^
+        print(before - after)
+    """,
+    fixed="""
+    import torch
+
+    def compare(model: torch.nn.Module, first, second):
+        model.eval()
+        with torch.no_grad():
+            before = model(first).mean().item()
+        with torch.no_grad():
+            after = model(second).mean().item()
+        print(before - after)
+    """,
+    applicability=Applicability.SAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
     async def score(model: torch.nn.Module, x):
         model.eval()
         print(model(x).mean().item())
@@ -481,12 +507,14 @@ def _without_gradients(tree: Tree, wasted: Wasted) -> Fix | None:
         return None
     name, edits = named
     function = wasted.function or _on_one_line(tree, wasted)
-    if function is not None and function.asynchronous is None:
-        change = decorate(tree, function, f"{name}()")
-    elif function in wasted.statements or any(_awaits(statement) for statement in wasted.statements):
-        return None
-    else:  # a decorator would only see the coroutine being made
-        change = wrap_in_with(tree, wasted.statements, f"with {name}():") or []
+    decorated = decorate(tree, function, f"{name}()") if function is not None else []
+    if function is not None and function.asynchronous is not None:
+        decorated = []  # a decorator would only see the coroutine being made
+        if function in wasted.statements or any(_awaits(statement) for statement in wasted.statements):
+            return None
+    change = decorated
+    if not decorated or _turns_off(tree, function):
+        change = wrap_in_with(tree, wasted.statements, f"with {name}():") or decorated
     if not change:
         return None
     safety = Applicability.SAFE if wasted.proven else Applicability.UNSAFE
@@ -497,6 +525,12 @@ def _on_one_line(tree: Tree, wasted: Wasted) -> cst.FunctionDef | None:
     """The function that is the statement to wrap, as its body stands on its own line."""
     around = next((node for node in tree.ancestors(wasted.first.node) if isinstance(node, cst.FunctionDef)), None)
     return around if around in wasted.statements else None
+
+
+def _turns_off(tree: Tree, function: cst.FunctionDef | None) -> bool:
+    """Whether the function does so itself for another part, in a `with`."""
+    headers = [node.items for node in walk(function.body) if isinstance(node, cst.With)] if function is not None else []
+    return any("no_grad" in tree.text(item) for items in headers for item in items)
 
 
 def _awaits(statement: Statement) -> bool:
