@@ -66,6 +66,8 @@ DOUBLING: dict[str, str] = {
 
 FOUND: dict[str, str | bytes] = {
     "brackets_at_the_limit": "y = " + "[" * 190 + "]" * 190 + "\n",
+    "blank_lines": "y = 1\n" + "\n" * 200_000 + "z = 2\n",
+    "many_findings": "y = torch.zeros(3).cuda()\n" * 3_000,
     "carriage_returns": HEAD.replace("\n", "\r"),
     "decorators": "@a\n" * 3000 + "def f(): pass\n",
     "form_feed": "\f\ny = 1\n",

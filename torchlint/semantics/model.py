@@ -47,6 +47,7 @@ class Model:
         self.module = module
         self.target_torch = target_torch
         self.entries: list[Block] = []
+        self._nodes: dict[str, set[int]] = {}  # where events of a kind happen: see ``happens_at``
         self.callers: dict[str, list[Model] | str] = {}  # by name of a function: see ``callers``
 
     @property
@@ -82,6 +83,13 @@ class Model:
             groups.setdefault(event.site.key, []).append(event)
         for group in groups.values():
             yield group[0].site, group
+
+    def happens_at(self, kind: str, node: cst.CSTNode) -> bool:
+        """Whether an event of that kind happens at a node of this file."""
+        nodes = self._nodes.get(kind)
+        if nodes is None:
+            nodes = self._nodes[kind] = {id(event.site.node) for event in self.events(kind)}
+        return id(node) in nodes
 
     @functools.cached_property
     def is_test(self) -> bool:

@@ -35,7 +35,7 @@ _LINK = "+-*/%@&|^."  # each nests the tree by one more level; so do brackets an
 _LINK_WORDS = ("and", "or", "not", "if", "else", "lambda", "await")  # "for" holds "or"
 _TOKEN = re.compile(r"""[()\[\]{},;+\-*/%@&|^.~]|""|(?<!\\)[\r\n]|\b(?:and|or|not|if|else|for|lambda|await)\b""")
 _NEW_STATEMENT = re.compile(  # words that begin a line only where a statement begins
-    r"[\r\n]\s*(?=(?:def|class|return|import|try|except|with|raise|assert|while|pass|del|global|nonlocal|break"
+    r"[\r\n][ \t\f]*(?=(?:def|class|return|import|try|except|with|raise|assert|while|pass|del|global|nonlocal|break"
     r"|continue|elif)\b)"
 )
 _MATCH = re.compile(r"^[ \t]*match\b[^\r\n]*:[ \t]*$", re.MULTILINE)

@@ -505,11 +505,10 @@ def _steps(node: cst.BaseExpression, factory: cst.Call) -> list[str] | None:
 
 def _moves_before(model: Model, move: cst.Call, factory: cst.Call) -> bool:
     """Whether a step between the factory and the move names a place of its own, which would be the last one then."""
-    moves = {id(site.node) for site, _ in model.by_site("to_device")}
     for node in walk(move):
         if node in (factory, move) or not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             continue
-        if id(node) in moves or node.func.attr.value == "cpu":
+        if model.happens_at("to_device", node) or node.func.attr.value == "cpu":
             return True
         if node.func.attr.value in ("to", "type") and any(map(_names_a_place, node.args)):
             return True
