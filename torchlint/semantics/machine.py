@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from torchlint.semantics import attributes, calls, expressions, statements
+from torchlint.semantics import attributes, calls, expressions, python_library, statements, torch_library
 from torchlint.semantics.interpreter import Interpreter
 from torchlint.semantics.linker import Linker
+
+LIBRARIES = (python_library, torch_library)  # their handlers register themselves when they are imported
 
 Interpreter.expressions = expressions.EXPRESSIONS
 Interpreter.statements = statements.STATEMENTS
