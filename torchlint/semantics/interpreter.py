@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _MISSING: Any = object()
 CALL_DEPTH = 8  # followed calls inside each other; a trial found nothing more at 12 than at 4
 ENTRY_BUDGET = 6_000  # statements that one entry may run
-NESTED_FORWARDS = 24
 _NESTING = 8  # containers inside each other that are looked into
 
 Change = tuple[Any, Any, Any, Any]  # target, key, old, new

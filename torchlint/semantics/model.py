@@ -50,10 +50,6 @@ class Model:
         self._nodes: dict[str, set[int]] = {}  # where events of a kind happen: see ``happens_at``
         self.callers: dict[str, list[Model] | str] = {}  # by name of a function: see ``callers``
 
-    @property
-    def source_path(self) -> str:
-        return self.tree.source.path
-
     def site(self, node: cst.CSTNode) -> Site:
         """A node of this source."""
         return Site(self.tree, node)

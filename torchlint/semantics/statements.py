@@ -30,12 +30,7 @@ def expr(machine: Interpreter, node: cst.Expr) -> None:
     if node.value.__class__ is cst.SimpleString:
         return  # a docstring
     machine.statement = node.value
-    value = machine.evaluate(node.value)
-    if isinstance(node.value, cst.Call):
-        return
-    if isinstance(node.value, cst.Yield):
-        return
-    del value
+    machine.evaluate(node.value)
 
 
 def assign(machine: Interpreter, node: cst.Assign) -> None:

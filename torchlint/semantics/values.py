@@ -316,7 +316,7 @@ class Device(Value):
 class Tensor(Value):
     """A torch tensor. ``device`` as in Device or None; ``index`` an integral result without gradient."""
 
-    __slots__ = ("device", "dtype", "leaf", "index", "attributes", "parameter")
+    __slots__ = ("device", "dtype", "index", "attributes", "parameter")
     kind = "tensor"
 
     def __init__(self, flow: Flow = NO_FLOW, device: str | None = None, dtype: str | None = None, *,
@@ -325,7 +325,6 @@ class Tensor(Value):
         self.device = device
         self.dtype = dtype
         self.index = index
-        self.leaf = False
         self.parameter = parameter  # the module whose parameter this is
         self.attributes: dict[str, Value] | None = None
 
@@ -333,7 +332,7 @@ class Tensor(Value):
 class Array(Value):
     """A numpy array. ``fresh``: nobody else holds it or its memory. ``numeric``: torch knows its dtype."""
 
-    __slots__ = ("dtype", "fresh", "readonly", "owner", "site", "shape_known", "held")
+    __slots__ = ("dtype", "fresh", "readonly", "owner", "site", "held")
     kind = "ndarray"
 
     def __init__(self, flow: Flow = NO_FLOW, dtype: str | None = None, *, fresh: bool = False,
@@ -411,7 +410,7 @@ class Function(Value):
     """A function, method or lambda of the project. ``grad``: the grad mode a decorator sets."""
 
     __slots__ = ("node", "module", "frame", "owner", "receiver", "grad", "decorated", "defaults", "name", "static",
-                 "is_property", "partial", "opaque")
+                 "is_property", "opaque")
     kind = "function"
 
     def __init__(self, node: cst.FunctionDef | cst.Lambda, module: ModuleModel, frame: Frame | None,
@@ -428,12 +427,11 @@ class Function(Value):
         self.name = node.name.value if isinstance(node, cst.FunctionDef) else "<lambda>"
         self.static = False
         self.is_property = False
-        self.partial: tuple[list[Value], dict[str, Value]] | None = None
         self.opaque = False  # under a decorator that nobody knows
 
     def copy(self) -> Function:
         new = Function(self.node, self.module, self.frame, self.owner)
-        for name in ("receiver", "grad", "decorated", "defaults", "static", "is_property", "partial", "opaque"):
+        for name in ("receiver", "grad", "decorated", "defaults", "static", "is_property", "opaque"):
             setattr(new, name, getattr(self, name))
         return new
 
@@ -501,7 +499,7 @@ class Class(Value):
 class Instance(Value):
     """An object of a project's class."""
 
-    __slots__ = ("pending", "cls", "attributes", "site", "external", "summaries", "state", "layers", "children",
+    __slots__ = ("pending", "cls", "attributes", "site", "external", "state", "layers", "children",
                  "is_generic")
     kind = "instance"
 
@@ -512,7 +510,6 @@ class Instance(Value):
         self.site = site
         self.external: str | None = None  # the library class it is a kind of
         self.pending: tuple[Arguments, Any] | None = None  # a constructor's call that nobody has needed yet
-        self.summaries: dict[Any, Any] = {}
         self.state: dict[str, Any] = Slots()  # device, training, frozen: facts of a module
         self.children: list[Value] = []  # submodules registered by a call
         self.is_generic = False
@@ -600,14 +597,13 @@ class BiasUse:
 class Parameters(Value):
     """``module.parameters()`` and its relatives: an iterable over a module's parameters or submodules."""
 
-    __slots__ = ("module", "what", "filtered")
+    __slots__ = ("module", "what")
     kind = "parameters"
 
     def __init__(self, module: Value, what: str = "parameters") -> None:
         self.flow = NO_FLOW
         self.module = module
         self.what = what
-        self.filtered = False
 
 
 class Union(Value):
