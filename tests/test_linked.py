@@ -8,9 +8,9 @@ import libcst as cst
 import pytest
 
 from torchlint.semantics.names import code_children, names_in
-from torchlint.syntax.linked import LinkedTree
+from torchlint.syntax.linked import LinkedTree, WholeTreeNeeded
 from torchlint.syntax.source import source_from_bytes
-from torchlint.syntax.tree import parse, walk
+from torchlint.syntax.tree import parse, same_code, walk
 
 TEXT = """
 import torch.nn as nn
@@ -87,3 +87,41 @@ def test_names_are_found_without_converting() -> None:
 def test_what_cannot_be_parsed_raises(data: bytes) -> None:
     with pytest.raises((SyntaxError, RecursionError, MemoryError)):
         LinkedTree(source_from_bytes(data, "a.py"))
+
+
+PAIRS = [
+    ("2 * (a + b)", "2*(a  +  b)", True),
+    ("2 * (a + b)", "2 * a + b", False),
+    ("f(x, *y, key=z[0])", "f(x,*y,key = z[ 0 ])", True),
+    ("f(x, *y)", "f(x, y)", False),
+    ("a + b", "a - b", False),
+    ("a[1:2]", "a[1:]", False),
+    ("lambda x: x", "lambda y: x", False),
+    ("f'{a}b'", "f'{a}c'", False),
+    ("1", "'1'", False),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "same"), PAIRS)
+def test_code_is_compared_without_its_layout(one: str, other: str, same: bool) -> None:
+    source = source_from_bytes(f"{one}\n{other}\n".encode(), "a.py")
+    for module in (parse(source).module, LinkedTree(source).module):
+        first, second = (cst.ensure_type(line, cst.SimpleStatementLine).body[0] for line in module.body)
+        assert same_code(first, second) is same
+
+
+def test_names_are_the_same_as_in_a_whole_tree() -> None:
+    source = source_from_bytes(TEXT.encode(), "net.py")
+    whole, outline = parse(source).module.body, LinkedTree(source).module.body
+    assert [names_in(statement) for statement in whole[3:]] == [names_in(statement) for statement in outline[3:]]
+    assert len(whole) == len(outline)
+
+
+def test_the_outline_of_a_checked_file_leaves_some_questions_open() -> None:
+    outline = LinkedTree(source_from_bytes(b"f(x)\n", "a.py"))
+    call = outline.module.body[0].body[0].value
+    assert (outline.parent(call), list(outline.ancestors(call)), outline.text(call)) == (None, [], "f(x)")
+    outline.is_checked = True
+    for ask in (outline.parent, outline.ancestors, outline.text):
+        with pytest.raises(WholeTreeNeeded):
+            ask(call)

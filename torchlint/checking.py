@@ -139,6 +139,8 @@ class Checker:
             return [], []
         if len(source.text) > MAX_CHARACTERS:
             return [], [Diagnostic("parser-limit", source.path, f"longer than {MAX_CHARACTERS:,} characters")]
+        if not self._may_report(source, task, selection, rules, project):
+            return [], []
         model = self._model(source, task, rules, project)
         if isinstance(model, Diagnostic):
             return [], [model]
@@ -148,6 +150,30 @@ class Checker:
             diagnostics += _ask(rule, model, selection.options.get(rule.slug, {}), source.path, findings)
         # What lies in another file is reported when that file is checked.
         return [finding for finding in dict.fromkeys(findings) if finding.path == source.path], diagnostics
+
+    def _may_report(
+        self, source: Source, task: Task, selection: Selection, rules: Sequence[Rule], project: Project | None
+    ) -> bool:
+        """A first look, at the source's outline: False where no rule has anything to report in it.
+
+        CPython's parser is ten times faster than libcst's, and most files are in order. What may
+        be wrong, or cannot be told from an outline, is looked at again: findings and their fixes
+        come from the whole tree.
+        """
+        from torchlint.syntax.linked import WholeTreeNeeded
+
+        try:
+            model = _interpreted(project or self._project(task), source, task, rules, outlined=True)
+            return any(
+                finding.path == source.path
+                for rule in rules
+                for finding in rule.ask(model, dict(selection.options.get(rule.slug, {})))
+            )
+        except WholeTreeNeeded:
+            return True
+        except Exception:  # the second look says what is wrong, and whether anything is
+            self.forget_projects()
+            return True
 
     def _model(self, source: Source, task: Task, rules: Sequence[Rule], project: Project | None) -> Model | Diagnostic:
         """The model of a source, or why there is none: the one place that calls into the interpreter."""
@@ -192,12 +218,14 @@ class Checker:
         return self._selections[key]
 
 
-def _interpreted(project: Project, source: Source, task: Task, rules: Sequence[Rule]) -> Model:
+def _interpreted(
+    project: Project, source: Source, task: Task, rules: Sequence[Rule], *, outlined: bool = False
+) -> Model:
     """The one call into the interpreter."""
     from torchlint.semantics.model import build_model
 
     names = frozenset[str]().union(*(rule.names for rule in rules)) if all(rule.names for rule in rules) else None
-    return build_model(project, source, task.path, task.target_torch, names)
+    return build_model(project, source, task.path, task.target_torch, names, outlined=outlined)
 
 
 def screened(rules: Iterable[Rule], data: bytes) -> list[Rule]:

@@ -119,13 +119,15 @@ def _settled_kind(event: Event) -> str:
 
 
 def build_model(project: Project, source: Source, path: Path, target_torch: TorchVersion | None = None,
-                triggers: frozenset[str] | None = None) -> Model:
+                triggers: frozenset[str] | None = None, *, outlined: bool = False) -> Model:
     """Run a source's entries and keep what they record. Raises what ``parse`` raises.
 
     ``triggers``: identifiers without which nobody will ask anything of a piece of code; None: anybody may.
+    ``outlined``: for a first look. Such a model raises WholeTreeNeeded where an outline cannot tell.
     """
     project.make_room()
-    return _run(project, project.adopt(path, source), path, frozenset({path}), target_torch, triggers)
+    tree = project.outline(path, source) if outlined else project.adopt(path, source)
+    return _run(project, tree, path, frozenset({path}), target_torch, triggers)
 
 
 def model_of_caller(model: Model, path: Path, name: str) -> Model | None:

@@ -22,6 +22,7 @@ _WITHOUT_CODE = frozenset({
     "trailing_whitespace", "semicolon", "indent", "lbracket", "rbracket", "lbrace", "rbrace", "dot", "operator",
     "asynchronous", "colon", "whitespace", "star", "returns", "type_parameters", "newline", "value_str", "encoding",
 })
+_CONSTANTS = frozenset({"None", "True", "False"})  # libcst has them as names
 Finder = Callable[[Any], frozenset[str]]
 _caches: list[dict[Any, frozenset[str]]] = []
 
@@ -54,10 +55,10 @@ def forget() -> None:
 
 @once_per_node
 def names_in(node: Any) -> frozenset[str]:
-    """Every name, attribute and keyword in the node."""
+    """Every name, attribute and keyword in the node, but for annotations."""
     names: set[str] = set()
     _collect(node, names)
-    return frozenset(names)
+    return frozenset(names - _CONSTANTS)
 
 
 def _collect(node: Any, names: set[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from torchlint.semantics import knowledge
 from torchlint.semantics.names import forget as forget_names
 from torchlint.syntax.limits import ParserLimit, check_limits
-from torchlint.syntax.linked import LinkedTree
+from torchlint.syntax.linked import LinkedTree, WholeTreeNeeded
 from torchlint.syntax.source import Source, SourceError, read_source
 from torchlint.syntax.tree import Tree, parse
 
@@ -28,8 +28,8 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._trees: dict[Path, AnyTree | None] = {}
-        self._checked: Path | None = None  # the file whose whole tree is kept
+        self._outlines: dict[Path, LinkedTree | None] = {}
+        self._checked: tuple[Path, AnyTree] | None = None  # the file that is checked, as it is looked at now
         self._bytes: dict[Path, bytes] = {}
         self._kept = 0  # characters of the trees that are kept
         self.shared: Any = None  # the SharedBodies of all runs, made by the first
@@ -40,36 +40,54 @@ class Project:
     # -------------------------------------------------------------------- files
 
     def tree(self, path: Path) -> AnyTree | None:
-        """A file that is linked to: an outline, or the whole tree of the one that is checked; None if unreadable."""
-        if path not in self._trees:
-            self._trees[path] = None
+        """A file that is linked to: an outline, or the tree of the one that is checked; None if unreadable."""
+        if self._checked is not None and self._checked[0] == path:
+            return self._checked[1]
+        if path not in self._outlines:
+            self._outlines[path] = None
             try:
                 size = path.stat().st_size
                 if size <= _LARGEST_LINKED:
-                    self._trees[path] = _outline(read_source(path, shown_path(path)))
+                    self._outlines[path] = _outline(read_source(path, shown_path(path)))
                     self._kept += size
             except (OSError, SourceError):
                 pass
-        return self._trees[path]
+        return self._outlines[path]
 
     def adopt(self, path: Path, source: Source) -> Tree:
         """The tree of the source that is checked from now on, whatever is on disk (an editor's text, stdin).
 
         Raises what ``parse`` raises.
         """
-        if self._checked is not None:
-            self._trees.pop(self._checked, None)
-            forget_names()
-        tree = self._trees[path] = parse(source)
-        self._checked = path
+        tree = parse(source)
+        self._check(path, tree)
         return tree
+
+    def outline(self, path: Path, source: Source) -> LinkedTree:
+        """The outline of the source that is checked from now on. Raises WholeTreeNeeded where there is none."""
+        outline = self._outlines.get(path)
+        if outline is None or (outline.source.path, outline.source.text) != (source.path, source.text):
+            outline = _outline(source)
+        if outline is None:
+            raise WholeTreeNeeded
+        self._check(path, outline)
+        outline.is_checked = True
+        return outline
+
+    def _check(self, path: Path, tree: AnyTree) -> None:
+        if self._checked is not None:
+            before = self._checked[1]
+            if isinstance(before, LinkedTree):
+                before.is_checked = False
+        self._checked = path, tree
+        forget_names()
 
     def changed(self, sources: Mapping[Path, Source]) -> Project:
         """A project with other text in some files: what was parsed is known to it, what was run is not."""
         project = Project(self.root)
-        project._trees.update(self._trees)
+        project._outlines.update(self._outlines)
         for path, source in sources.items():
-            project._trees[path] = _outline(source)
+            project._outlines[path] = _outline(source)
         return project
 
     def text(self, path: Path) -> bytes:
@@ -84,7 +102,7 @@ class Project:
     def make_room(self) -> None:
         """Let go of everything when much is kept: what is asked for again is read again."""
         if self._kept > _MOST_KEPT:
-            self._trees.clear()
+            self._outlines.clear()
             self._bytes.clear()
             self._kept = 0
             self.shared = self.last_machine = None

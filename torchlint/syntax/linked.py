@@ -1,9 +1,10 @@
-"""Files that are only looked into: parsed by CPython's parser, in the shape that the interpreter reads.
+"""Outlines: files that are only looked into, parsed by CPython's parser, in the shape that the interpreter reads.
 
-A file that is checked is parsed by libcst: its findings and fixes need every character. A file
-that is merely imported by it needs names and values only, and CPython's parser is nine times
-faster. What it gives is turned into libcst's node classes, function bodies only when they are
-run. These nodes have no whitespace, nothing is reported in them; but where they are can be said.
+A file in which something is found is parsed by libcst: findings and fixes need every character.
+A first look at it, or at a file that it imports, needs names and values only, and CPython's
+parser is ten times faster. What it gives is turned into libcst's node classes, function bodies
+only when they are run. These nodes have no whitespace, nothing is reported in them; but where
+they are can be said.
 """
 
 from __future__ import annotations
@@ -19,12 +20,21 @@ from torchlint.findings import Span
 from torchlint.syntax.source import Source
 
 
+class WholeTreeNeeded(Exception):
+    """The outline of a file that is checked was asked what only the whole tree can tell."""
+
+
 class LinkedTree:
-    """The outline of one file: ``module.body`` are its statements."""
+    """The outline of one file: ``module.body`` are its statements.
+
+    Where the file ``is_checked``, what lies around a node and how it is written may decide whether
+    something is found: then WholeTreeNeeded is raised. Of other files such questions are idle.
+    """
 
     def __init__(self, source: Source) -> None:
         """Raises SyntaxError, ValueError (null bytes), RecursionError or MemoryError as ``ast.parse`` does."""
         self.source = source
+        self.is_checked = False
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             parsed = ast.parse(source.text)
@@ -45,14 +55,22 @@ class LinkedTree:
 
     def ancestors(self, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
         """Nothing: an outline does not know what is around a node."""
+        self._leave_to_whole_tree()
         return ()
 
-    def parent(self, node: cst.CSTNode) -> None:
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """None: an outline does not know what is around a node."""
+        self._leave_to_whole_tree()
         return None
 
     def text(self, node: cst.CSTNode) -> str:
         """An expression as text, near enough to compare."""
+        self._leave_to_whole_tree()
         return expression_text(node)
+
+    def _leave_to_whole_tree(self) -> None:
+        if self.is_checked:
+            raise WholeTreeNeeded
 
 
 _PLACE = "lpar"
@@ -78,7 +96,7 @@ class LazyBody:
         return self._body
 
     def names(self) -> set[str]:
-        """Every identifier inside, found without converting anything."""
+        """Every identifier inside but those of annotations, found without converting anything."""
         found: set[str] = set()
         waiting: list[Any] = list(self._parsed)
         while waiting:
@@ -92,10 +110,13 @@ class LazyBody:
             elif cls is list:
                 waiting += node
             elif cls is str:
-                found.add(node)
+                found.update(node.split("."))
             elif cls is not ast.Constant and isinstance(node, ast.AST):
-                waiting += [getattr(node, field, None) for field in node._fields if field != "ctx"]
+                waiting += [getattr(node, field, None) for field in node._fields if field not in _WITHOUT_CODE]
         return found
+
+
+_WITHOUT_CODE = frozenset({"ctx", "annotation", "returns", "type_comment", "type_params"})
 
 
 def _make(cls: type, **fields: Any) -> Any:

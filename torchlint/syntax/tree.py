@@ -24,7 +24,7 @@ from torchlint.syntax.source import Source, SourceError
 Statement = libcst.SimpleStatementLine | libcst.BaseCompoundStatement
 Node = libcst.CSTNode
 
-__all__ = ["Node", "ParserLimit", "Statement", "Tree", "children", "parse", "walk"]
+__all__ = ["Node", "ParserLimit", "Statement", "Tree", "children", "parse", "same_code", "walk"]
 
 
 def parse(source: Source) -> Tree:
@@ -299,3 +299,14 @@ def walk(node: Node) -> Iterator[Node]:
         here = waiting.pop()
         yield here
         waiting.extend(reversed(list(children(here))))
+
+
+def same_code(a: Any, b: Any) -> bool:
+    """Whether two nodes of one tree, or of one outline, are written alike but for layout."""
+    if a.__class__ is not b.__class__:
+        return False
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(map(same_code, a, b))
+    if isinstance(a, Node):
+        return all(same_code(getattr(a, name, None), getattr(b, name, None)) for name in _fields(type(a)))
+    return bool(a == b)

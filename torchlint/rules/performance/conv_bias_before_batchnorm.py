@@ -54,7 +54,7 @@ from torchlint.semantics.layers import (
     unguarded_bias_uses,
 )
 from torchlint.syntax.editing import replace, set_keyword
-from torchlint.syntax.tree import walk
+from torchlint.syntax.tree import same_code, walk
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
@@ -711,7 +711,7 @@ def _written_alike(norm: v.External, known: knowledge.Layer, layer: v.External) 
     """Whether both calls write the same expression for the number of channels."""
     one = norm.arguments.nodes.get(0) or norm.arguments.nodes.get(known.channels or "")
     other = layer.arguments.nodes.get(1) or layer.arguments.nodes.get("out_features")
-    return one is not None and other is not None and one.value.deep_equals(other.value)
+    return one is not None and other is not None and same_code(one.value, other.value)
 
 
 def _differ(a: v.Value | None, b: v.Value | None) -> bool:
