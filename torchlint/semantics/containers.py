@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def extend(machine: Interpreter, target: v.Sequence, more: v.Value) -> None:
     """``list += more`` and ``list.extend(more)``."""
-    machine._growth += _is_building(more)
+    machine.growth += _is_building(more)
     target.flow = v.with_graphs(target.flow, (more,))
     if isinstance(more, v.External) and isinstance(more.items, v.Sequence):
         more = more.items
@@ -36,7 +36,7 @@ def extend(machine: Interpreter, target: v.Sequence, more: v.Value) -> None:
 
 def append(machine: Interpreter, target: v.Sequence, item: v.Value) -> None:
     """``list.append(item)``; a list that grows without bound keeps the kind of its elements only."""
-    machine._growth += _is_building(item)
+    machine.growth += _is_building(item)
     target.flow = v.with_graphs(target.flow, (item,))
     if len(target.items) > 400:
         grow(machine, target, item)

@@ -686,9 +686,9 @@ def _comprehend(machine: Interpreter, clause: cst.CompFor, node: cst.CSTNode, co
                 collect()
             return None
 
-        growth = machine._growth
+        growth = machine.growth
         machine.loop(node, iterable, passes, body)
-        machine._growth = growth
+        machine.growth = growth
     finally:
         kept = machine.frame.names
         machine.frame.names = names

@@ -82,6 +82,7 @@ class Interpreter:
         self.depth = 0
         self.forwarding = 0  # module forwards we are inside of
         self.building = 0  # module constructors we are inside of
+        self.growth = 0  # layers that the running loop put into lists
         self.quiet = 0
         self.active: list[Any] = []  # functions being followed, for recursion
         self.reached: set[int] = set()  # functions that a real context has run, by id of the node
@@ -302,15 +303,12 @@ class Interpreter:
         loop.context = context
         if not self.quiet:
             self.block.add(loop)
-        grown_before = self._growth
-        self._growth = 0
+        grown_before, self.growth = self.growth, 0
         with self.within(context, loop.body):
             self._passes(passes, body)
-            if self._growth and len(passes) == 1:
+            if self.growth and len(passes) == 1:
                 self._passes(passes, body)  # a list grew: what follows its last element is its first
-        self._growth = grown_before + (1 if self._growth else 0)
-
-    _growth = 0
+        self.growth = grown_before + bool(self.growth)
 
     def _passes(self, passes: list[Callable[[], None]], body: Callable[[], str | None]) -> None:
         for bind_target in passes:

@@ -501,7 +501,7 @@ def _list_method(machine: Interpreter, receiver: v.Sequence, name: str, argument
             items.insert(max(-len(items), min(place.value, len(items))), item)
         else:
             items.append(item)
-        machine._growth += 1
+        machine.growth += 1
         machine.write(receiver, "items", items)
         return v.NONE
     if name == "pop":
@@ -634,7 +634,7 @@ def _apply(machine: Interpreter, receiver: v.Value, arguments: v.Arguments, node
 def _register(machine: Interpreter, receiver: v.Value, name: str, arguments: v.Arguments, node: cst.CSTNode) -> None:
     items = items_of(receiver)
     given = arguments.positional
-    machine._growth += 1
+    machine.growth += 1
     if name in ("append", "extend", "insert") and items is not None and given:
         if name == "extend":
             extend(machine, items, given[0])

@@ -22,9 +22,16 @@ if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
 
 
-@handles("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy", "torch.Tensor", "torch.FloatTensor",
-         "torch.DoubleTensor", "torch.HalfTensor", "torch.LongTensor", "torch.IntTensor", "torch.ShortTensor",
-         "torch.ByteTensor", "torch.CharTensor", "torch.BoolTensor", "torch.BFloat16Tensor")
+TYPED_TENSORS = ("Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "IntTensor", "ShortTensor",
+                 "ByteTensor", "CharTensor", "BoolTensor", "BFloat16Tensor")
+TENSORS_FROM_DATA = ("tensor", "as_tensor", "asarray", "new_tensor", *TYPED_TENSORS)
+"""Names of what makes a tensor from data that may be a numpy array, other than ``from_numpy``."""
+
+TENSORS_FROM_DATA_TEXT = (b"tensor(", b"Tensor(", b"import tensor", b"asarray")
+"""Of these bytes, a file that calls one of them holds at least one."""
+
+
+@handles("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy", *(f"torch.{t}" for t in TYPED_TENSORS))
 def _tensor_from_data(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     data = arguments.get("data", 0) or arguments.get("obj", 0)
     for value in arguments.all():

@@ -32,15 +32,13 @@ import libcst as cst
 from torchlint.findings import Applicability, Finding, Fix
 from torchlint.rules.rule import Rule
 from torchlint.semantics import values as v
+from torchlint.semantics.torch_library import TENSORS_FROM_DATA, TENSORS_FROM_DATA_TEXT
 from torchlint.syntax import editing
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
 
-rule = Rule("TL103", since="0.1",
-            names=("tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor", "ByteTensor",
-                   "BoolTensor", "HalfTensor", "ShortTensor", "CharTensor", "asarray", "as_tensor", "new_tensor"),
-            triggers=(b"tensor(", b"Tensor(", b"import tensor", b"asarray"))
+rule = Rule("TL103", since="0.1", names=TENSORS_FROM_DATA, triggers=TENSORS_FROM_DATA_TEXT)
 
 rule.bad(
     """

@@ -35,6 +35,7 @@ from torchlint.findings import Applicability, Finding, Fix
 from torchlint.rules.rule import Rule
 from torchlint.semantics import values as v
 from torchlint.semantics.library import where_of
+from torchlint.semantics.torch_library import TENSORS_FROM_DATA, TENSORS_FROM_DATA_TEXT
 from torchlint.syntax import editing
 from torchlint.syntax.tree import walk
 
@@ -42,10 +43,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.semantics.recording import Event
 
-rule = Rule("TL102", since="0.1",
-            names=("tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor", "ByteTensor",
-                   "BoolTensor", "HalfTensor", "ShortTensor", "CharTensor", "asarray", "as_tensor", "new_tensor"),
-            triggers=(b"tensor(", b"Tensor(", b"import tensor", b"asarray"))
+rule = Rule("TL102", since="0.1", names=TENSORS_FROM_DATA, triggers=TENSORS_FROM_DATA_TEXT)
 
 rule.bad(
     """
