@@ -164,6 +164,14 @@ def test_imports_of_what_cannot_be_parsed(tmp_path: Path) -> None:
     assert check(tmp_path, "main.py") == (1, {"main": {"data-parallel"}}, {})
 
 
+def test_one_of_several_modules(tmp_path: Path) -> None:
+    write(tmp_path, "one", "class A: pass\n")
+    write(tmp_path, "two", "class B: pass\n")
+    write(tmp_path, "net", HEAD + "import one, two\nfor module in (one, two):\n    tensor = getattr(module, name)()\n"
+                                  "getattr(one if name else two, name)()\n")
+    assert check(tmp_path, "net.py") == (1, {"net": {"data-parallel"}}, {})
+
+
 @pytest.mark.parametrize("name", ["brackets", "sum", "strings"])
 def test_alone_in_the_process(tmp_path: Path, name: str) -> None:
     kind, text = FAILED[name]

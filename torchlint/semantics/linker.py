@@ -120,8 +120,7 @@ class Linker:
 
     def classes_of(self, machine: Interpreter, module: v.Value) -> list[v.Value]:
         """The classes that a module of the project defines at its top."""
-        assert isinstance(module, ProjectModule)
-        model = self.load(machine, Path(module.path))
+        model = self.load(machine, Path(module.path)) if isinstance(module, ProjectModule) else None
         names = model.frame.names.values() if model is not None else ()
         return [value for value in names if isinstance(value, v.Class) and value.module is model]
 

@@ -189,7 +189,7 @@ def _getattr(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     if isinstance(base, v.Symbol) and base.name == "torchvision.models":
         return v.Symbol("torch.nn.Module")
     if base.kind == "project module":
-        classes = machine.project.classes_of(machine, base)
+        classes = [cls for module in base.options() for cls in machine.project.classes_of(machine, module)]
         if 0 < len(classes) <= _MOST_CLASSES:
             return v.join(*classes)
     return v.Unknown("getattr")
