@@ -41,6 +41,24 @@ class Option:
     help: str
 
 
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What a rule's fix does to a training run: how the harness measures and judges it.
+
+    ``gains`` is what the fix is for: step time, peak memory, or the schedule of a rule about
+    correctness. ``tolerance`` is the largest relative difference of losses that still counts as the
+    same training. A fix that ``moves_random_stream`` (initial weights or augmentations are drawn in
+    another order) is judged by final losses over several seeds. ``gpus`` says how many GPUs it takes
+    to show anything, and ``on_gpu_only`` why.
+    """
+
+    gains: str = "time"
+    tolerance: float = 1e-5
+    moves_random_stream: bool = False
+    gpus: int = 0
+    on_gpu_only: str = ""
+
+
 class Rule:
     """One documented mistake; made once at the top of its file.
 
@@ -48,7 +66,8 @@ class Rule:
     ``triggers`` are byte strings of which a file must hold at least one for the rule to be able
     to report in it; ``any_of`` alternatives of ``all_of`` sets are written as tuples. ``names`` are
     identifiers: a function that mentions none of them, and leads to no function of the file that
-    does, cannot matter to the rule and is not run; without names every function matters.
+    does, cannot matter to the rule and is not run; without names every function matters. ``training``
+    says how a training run shows the mistake; None where none can.
     """
 
     def __init__(
@@ -61,6 +80,7 @@ class Rule:
         severity: Severity = Severity.WARNING,
         preview: bool = False,
         options: tuple[Option, ...] = (),
+        training: Training | None = None,
     ) -> None:
         frame = sys._getframe(1)
         *_, family, stem = frame.f_globals["__name__"].split(".")
@@ -73,6 +93,7 @@ class Rule:
         self.severity = severity
         self.preview = preview
         self.options = options
+        self.training = training
         self.docs: str = inspect.cleandoc(frame.f_globals["__doc__"] or "")
         self.examples: list[Example] = []
         self._question: Question | None = None

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.findings import Applicability, Finding, Fix
-from torchlint.rules.rule import Rule
+from torchlint.rules.rule import Rule, Training
 from torchlint.semantics.schedules import Premature, premature_steps
 from torchlint.syntax.editing import move_statement_after
 from torchlint.syntax.tree import Statement, walk
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.syntax.tree import Tree
 
-rule = Rule("TL201", since="0.1", names=("step",), triggers=(b"step",))
+rule = Rule("TL201", since="0.1", names=("step",), triggers=(b"step",),
+            training=Training(gains="schedule"))
 
 rule.bad(
     """

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.findings import Applicability, Finding, Fix
-from torchlint.rules.rule import Rule
+from torchlint.rules.rule import Rule, Training
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.layers import (
@@ -64,7 +64,8 @@ rule = Rule("TL101", since="0.1",
             names=("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Linear",
                    "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyLinear"),
             triggers=(b"BatchNorm", b"InstanceNorm", b"GroupNorm", b"batch_norm", b"instance_norm", b"group_norm",
-                      b"batchnorm"))
+                      b"batchnorm"),
+            training=Training(moves_random_stream=True))
 
 rule.bad(
     """

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.findings import Applicability, Finding, Fix
-from torchlint.rules.rule import Rule
+from torchlint.rules.rule import Rule, Training
 from torchlint.semantics.callers import models_of_callers
 from torchlint.semantics.library import device_of
 from torchlint.semantics.loading import constant_of, made_loaders, nature, setting
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.semantics.recording import Event
 
-rule = Rule("TL109", since="0.1", names=("DataLoader", "cuda", "to", "type"), triggers=(b"DataLoader",))
+rule = Rule("TL109", since="0.1", names=("DataLoader", "cuda", "to", "type"), triggers=(b"DataLoader",),
+            training=Training(gpus=1, on_gpu_only="only a copy to a GPU needs pinned memory"))
 
 rule.bad(
     """

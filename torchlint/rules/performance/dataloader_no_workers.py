@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.findings import Applicability, Finding, Fix
-from torchlint.rules.rule import Option, Rule
+from torchlint.rules.rule import Option, Rule, Training
 from torchlint.semantics.callers import events_of_callers
 from torchlint.semantics.loading import constant_of, made_loaders, nature, setting
 from torchlint.semantics.values import Const, Site, Value
@@ -61,6 +61,7 @@ rule = Rule(
     names=("DataLoader", "next"),
     triggers=(b"DataLoader",),
     options=(Option("num-workers", 4, int, "The number of workers that the fix writes."),),
+    training=Training(moves_random_stream=True),
 )
 
 rule.bad(

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.findings import Applicability, Edit, Finding, Fix
-from torchlint.rules.rule import Rule
+from torchlint.rules.rule import Rule, Training
 from torchlint.semantics.statements import assigned_names
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from torchlint.syntax.tree import Tree
 
 rule = Rule("TL104", since="0.1", names=("cpu", "numpy", "tolist", "item", "cuda", "to"),
-            triggers=(b".to(", b".cuda(", b"torch.cuda", b".xpu(", b"device="))
+            triggers=(b".to(", b".cuda(", b"torch.cuda", b".xpu(", b"device="),
+            training=Training(gpus=1, on_gpu_only="on the CPU a tensor is where it is asked to go"))
 
 rule.bad(
     """

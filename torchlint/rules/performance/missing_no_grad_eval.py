@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.findings import Applicability, Finding, Fix
-from torchlint.rules.rule import Rule
+from torchlint.rules.rule import Rule, Training
 from torchlint.semantics.autograd import Wasted, wasted_forwards
 from torchlint.syntax.editing import decorate, reference, wrap_in_with
 from torchlint.syntax.tree import walk
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 rule = Rule("TL107", since="0.1",
             names=("eval", "detach", "data", "item", "numpy", "cpu", "tolist", "argmax", "save_image"),
             triggers=(b".eval", b".detach", b".data", b".item", b".numpy", b".cpu", b".tolist", b"argmax",
-                      b"save_image"))
+                      b"save_image"),
+            training=Training(gains="memory"))
 
 rule.bad(
     """

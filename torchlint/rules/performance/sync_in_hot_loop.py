@@ -39,7 +39,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from torchlint.findings import Finding, Severity
-from torchlint.rules.rule import Rule
+from torchlint.rules.rule import Rule, Training
 from torchlint.semantics.library import device_of
 from torchlint.semantics.training import TrainingLoops
 
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.semantics.recording import Event
 
-rule = Rule("TL106", since="0.1", names=("backward", "step"), triggers=(b"backward", b".step"), severity=Severity.HINT)
+rule = Rule("TL106", since="0.1", names=("backward", "step"), triggers=(b"backward", b".step"), severity=Severity.HINT,
+            training=Training(gpus=1, on_gpu_only="only a GPU works ahead of the program, and is waited for"))
 
 rule.bad(
     """

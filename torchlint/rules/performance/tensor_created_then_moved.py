@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.findings import Applicability, Edit, Finding, Fix
-from torchlint.rules.rule import Rule
+from torchlint.rules.rule import Rule, Training
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.syntax import editing
@@ -57,6 +57,7 @@ _MAKERS = """
 rule = Rule(
     "TL105", since="0.1", names=tuple(_MAKERS.split()),
     triggers=(b".to(", b".cuda(", b".type(", b".type_as(", b".cuda", b".xpu("),
+    training=Training(gpus=1, on_gpu_only="on the CPU a tensor is made where it stays"),
 )
 
 rule.bad(

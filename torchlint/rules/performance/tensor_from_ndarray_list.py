@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.findings import Applicability, Finding, Fix
-from torchlint.rules.rule import Rule
+from torchlint.rules.rule import Rule, Training
 from torchlint.semantics import values as v
 from torchlint.semantics.torch_library import TENSORS_FROM_DATA, TENSORS_FROM_DATA_TEXT
 from torchlint.syntax import editing
@@ -38,7 +38,8 @@ from torchlint.syntax import editing
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
 
-rule = Rule("TL103", since="0.1", names=TENSORS_FROM_DATA, triggers=TENSORS_FROM_DATA_TEXT)
+rule = Rule("TL103", since="0.1", names=TENSORS_FROM_DATA, triggers=TENSORS_FROM_DATA_TEXT,
+            training=Training())
 
 rule.bad(
     """

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torchlint.findings import Applicability, Finding, Fix
-from torchlint.rules.rule import Rule
+from torchlint.rules.rule import Rule, Training
 from torchlint.semantics import values as v
 from torchlint.semantics.library import where_of
 from torchlint.semantics.torch_library import TENSORS_FROM_DATA, TENSORS_FROM_DATA_TEXT
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.semantics.recording import Event
 
-rule = Rule("TL102", since="0.1", names=TENSORS_FROM_DATA, triggers=TENSORS_FROM_DATA_TEXT)
+rule = Rule("TL102", since="0.1", names=TENSORS_FROM_DATA, triggers=TENSORS_FROM_DATA_TEXT,
+            training=Training())
 
 rule.bad(
     """
