@@ -1,0 +1,104 @@
+"""The reference loops: one script for each rule that a training run can show, and whole scripts with all mistakes."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchlint.harness.arms import Tree, fix
+from torchlint.harness.machines import Device
+from torchlint.harness.measuring import Arm, Effort, OnRun, compare
+from torchlint.harness.runs import HarnessError
+from torchlint.harness.verdicts import Comparison, Verdict
+from torchlint.rules.registry import all_rules
+from torchlint.rules.rule import Rule, Training
+
+SIZES = ("small", "medium", "large")
+_WHOLE = Training(moves_random_stream=True)
+"""How a script with all of the mistakes is judged: some of its fixes move the random stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A reference loop: its script, and the rule whose mistake it has (None: it has them all)."""
+
+    path: Path
+    rule: Rule | None
+
+    @property
+    def name(self) -> str:
+        return self.path.stem.replace("_", "-")
+
+    @property
+    def source(self) -> str:
+        """What its docstring says: whose proportions it keeps."""
+        return ast.get_docstring(ast.parse(self.path.read_text(encoding="utf-8"))) or ""
+
+    @property
+    def training(self) -> Training:
+        return _WHOLE if self.rule is None else self.rule.training or Training()
+
+
+def folder() -> Path:
+    """Where the loops are: beside the package, as a checkout and a wheel have it. HarnessError where they are not."""
+    for found in (Path(__file__).parent / "loops", Path(__file__).parents[2] / "fixtures" / "loops"):
+        if found.is_dir():
+            return found
+    raise HarnessError("the reference loops are not installed")
+
+
+def loops() -> list[Loop]:
+    """Every loop: those of the rules in the order of their codes, then the whole scripts."""
+    rules = {rule.slug: rule for rule in all_rules()}
+    found = [Loop(path, rules.get(path.stem.replace("_", "-"))) for path in sorted(folder().glob("*.py"))]
+    return sorted(found, key=lambda loop: (loop.rule is None, loop.rule.code if loop.rule else loop.name))
+
+
+def measure(loop: Loop, size: str, device: Device, effort: Effort, work: Path, on_run: OnRun) -> Comparison:
+    """Fix a loop, and measure it before and after; ``work`` is an empty folder for both. Raises HarnessError."""
+    before, after = _tree(loop, work / "before"), _tree(loop, work / "after")
+    fixes = fix(after, [loop.rule.slug] if loop.rule else [], unsafe=True)
+    if fixes.broken:
+        raise HarnessError(f"{loop.name} cannot be fixed: {'; '.join(fixes.broken)}")
+    name = loop.rule.slug if loop.rule else loop.name
+    why = _why_not(loop, device, fixes.diff)
+    nothing = Comparison(name, loop.rule.slug if loop.rule else None, Verdict.UNMEASURABLE, why, size=size, diff=fixes.diff)
+    if why:
+        return nothing
+    arms = [Arm(tree, _Command(loop.path.name, size, device.kind)) for tree in (before, after)]
+    if loop.training.gains == "schedule":
+        on_run(f"{name}, learning rates")
+        rates = [arm.run(replace(effort, repeats=1).plan(0)).rates for arm in arms]
+        return replace(nothing, reason="a rule about correctness: see the learning rates",
+                       rates_before=rates[0], rates_after=rates[1])
+    judged = compare(name, loop.rule.slug if loop.rule else None, *arms, fixes, loop.training, effort, on_run)
+    return replace(judged, size=size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    script: str
+    size: str
+    device: str
+
+    def __call__(self, seed: int) -> Sequence[str]:
+        return [sys.executable, self.script, "--size", self.size, "--seed", str(seed), "--device", self.device]
+
+
+def _tree(loop: Loop, to: Path) -> Tree:
+    to.mkdir(parents=True)
+    shutil.copy2(loop.path, to)
+    return Tree(to.resolve(), to.resolve())
+
+
+def _why_not(loop: Loop, device: Device, diff: str) -> str:
+    """Why a loop cannot show anything here; empty where it can."""
+    if loop.training.gpus > (device.count if device.kind != "cpu" else 0):
+        return loop.training.on_gpu_only or f"it takes {loop.training.gpus} GPUs"
+    if not diff:
+        return "torchlint has no fix for it"
+    return ""

@@ -1,0 +1,68 @@
+"""Measures two trees against each other: runs of both in turn, until the answer is clear or the effort spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from torchlint.harness.arms import Fixes, Tree
+from torchlint.harness.runs import Plan, Recording, record
+from torchlint.harness.verdicts import LEAST_SEEDS, TOO_WIDE, Comparison, judge
+from torchlint.rules.rule import Training
+
+OnRun = Callable[[str], None]
+"""Called before every run with what is run, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is run: optimizer steps that are timed and steps before them, pairs of runs, seconds a run may take."""
+
+    steps: int
+    warm_up: int
+    repeats: int
+    most_repeats: int
+    threads: int | None = None
+    timeout: float = 600.0
+
+    def plan(self, seed: int) -> Plan:
+        return Plan(self.steps, self.warm_up, seed, self.threads, timeout=self.timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One side of a comparison: a command (given a seed) in a tree."""
+
+    tree: Tree
+    command: Callable[[int], Sequence[str]]
+
+    def run(self, plan: Plan) -> Recording:
+        return record(self.command(plan.seed), self.tree, plan)
+
+
+def compare(
+    name: str, rule: str | None, before: Arm, after: Arm, fixes: Fixes, training: Training, effort: Effort, on_run: OnRun
+) -> Comparison:
+    """Run both arms in turn, A B A B, each pair with a seed of its own. Raises HarnessError where a run fails."""
+    runs_before: list[Recording] = []
+    runs_after: list[Recording] = []
+    least = max(effort.repeats, LEAST_SEEDS) if training.moves_random_stream else effort.repeats
+    while True:
+        seed = len(runs_before)
+        on_run(f"{name}, before, run {seed + 1}")
+        runs_before.append(before.run(effort.plan(seed)))
+        on_run(f"{name}, after, run {seed + 1}")
+        runs_after.append(after.run(effort.plan(seed)))
+        if len(runs_before) < least:
+            continue
+        judged = judge(name, rule, runs_before, runs_after, training, fixes.diff)
+        is_clear = judged.time_ratio is None or judged.time_ratio.width <= TOO_WIDE
+        if is_clear or len(runs_before) >= max(effort.most_repeats, least):
+            return judged
+
+
+def exercised(before: Arm, fixes: Fixes, effort: Effort) -> tuple[str, ...]:
+    """The fixes whose lines a run of the program never comes to, in words: of these nothing is proven."""
+    plan = replace(effort.plan(0), lines=fixes.lines(), timeout=effort.timeout * 5)
+    seen = before.run(plan).lines
+    return tuple(str(place) for place in fixes.places if not any((place.file, line) in seen for line in place.lines))

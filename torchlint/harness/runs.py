@@ -1,0 +1,160 @@
+"""Runs a program in a child process with the recorder beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torchlint.harness.arms import Tree
+
+INJECTED = Path(__file__).parent / "inject"
+_TAIL = 12  # lines of a program's output that an error shows
+_ENOUGH = 3  # steps without which nothing can be said
+
+
+class HarnessError(Exception):
+    """A run that gives nothing to compare; the message says what happened and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one run records. ``steps`` and ``warm_up`` count optimizer steps, ``timeout`` seconds."""
+
+    steps: int
+    warm_up: int
+    seed: int
+    threads: int | None = None
+    lines: Mapping[str, Sequence[int]] | None = None
+    timeout: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What one run did.
+
+    ``times`` are seconds from each optimizer step to the next, after the warm-up; ``losses`` the
+    sum of what ``backward`` began from before each step (None where nothing did), ``rates`` the
+    first parameter group's learning rate; ``peak_memory`` bytes, of the allocator on a GPU, else
+    resident in the main process; ``weights`` a fingerprint of the parameters before the first step.
+    """
+
+    device: str
+    kind: str
+    torch: str
+    threads: int
+    steps: int
+    times: tuple[float, ...]
+    losses: tuple[float | None, ...]
+    rates: tuple[float, ...]
+    peak_memory: int | None
+    weights: tuple[float, ...] | None
+    from_original: tuple[str, ...] = ()
+    lines: frozenset[tuple[str, int]] = field(default_factory=frozenset)
+
+
+def record(command: Sequence[str], tree: Tree, plan: Plan, environment: Mapping[str, str] | None = None) -> Recording:
+    """Run the command in a tree until it has made the planned steps. Raises HarnessError where it does not."""
+    with tempfile.TemporaryDirectory(prefix="torchlint-run-") as folder:
+        file = Path(folder, "plan.json")
+        file.write_text(json.dumps({
+            "folder": folder, "steps": plan.steps + plan.warm_up, "warm_up": plan.warm_up, "seed": plan.seed,
+            "threads": plan.threads, "root": str(tree.root), "original": str(tree.original) if tree.original else None,
+            "lines": {f: list(ls) for f, ls in plan.lines.items()} if plan.lines is not None else None,
+        }), encoding="utf-8")
+        log = Path(folder, "output")
+        code = _run(tree.located(command), tree, _environment(tree, file, plan, environment), log, plan.timeout)
+        records = [json.loads(f.read_text(encoding="utf-8")) for f in Path(folder).glob("*.json") if f != file]
+        records.sort(key=lambda record: (record["rank"], -record["steps"]))
+        output = log.read_text(encoding="utf-8", errors="replace")
+        if not records:
+            raise HarnessError(_why_nothing(command, code, output))
+        if code != 0 and records[0]["steps"] <= plan.steps + plan.warm_up:
+            raise HarnessError(f"the program failed after {records[0]['steps']} steps (exit code {code}):\n{_tail(output)}")
+        lines = Path(folder, "lines")
+        return _recording(records[0], plan, lines.read_text(encoding="utf-8") if lines.exists() else "")
+
+
+def _recording(record: dict[str, object], plan: Plan, lines: str) -> Recording:
+    made = int(record["steps"])  # type: ignore[call-overload]
+    if made - 1 - plan.warm_up < _ENOUGH:
+        raise HarnessError(
+            f"the program ended after {made} optimizer steps: {plan.warm_up} of warm-up and {_ENOUGH} more are needed; "
+            "give it more data or epochs, or ask for fewer with --steps"
+        )
+    seen = (line.split(" ", 1) for line in lines.splitlines())
+    weights = record["weights"]
+    return Recording(
+        device=str(record["device"]),
+        kind=str(record["kind"]),
+        torch=str(record["torch"]),
+        threads=int(record["threads"]),  # type: ignore[call-overload]
+        steps=made,
+        times=tuple(record["times"][plan.warm_up:]),  # type: ignore[index]
+        losses=tuple(record["losses"]),  # type: ignore[arg-type]
+        rates=tuple(record["rates"]),  # type: ignore[arg-type]
+        peak_memory=record["peak_memory"],  # type: ignore[arg-type]
+        weights=None if weights is None else tuple(weights),  # type: ignore[arg-type]
+        from_original=tuple(record["from_original"]),  # type: ignore[arg-type]
+        lines=frozenset((file, int(number)) for number, file in seen),
+    )
+
+
+def _environment(tree: Tree, file: Path, plan: Plan, more: Mapping[str, str] | None) -> dict[str, str]:
+    environment = {**os.environ, **(more or {})}
+    before = [tree.moved(part) for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part]
+    own = [str(path) for path in (tree.root, tree.root / "src") if path.is_dir()] if tree.original else []
+    environment["PYTHONPATH"] = os.pathsep.join([str(INJECTED), *own, *before])
+    environment["TORCHLINT_RECORD"] = str(file)
+    environment["PYTHONUNBUFFERED"] = "1"
+    environment["PYTHONHASHSEED"] = str(plan.seed)
+    if plan.threads:
+        environment["OMP_NUM_THREADS"] = environment["MKL_NUM_THREADS"] = str(plan.threads)
+    return environment
+
+
+def _run(command: Sequence[str], tree: Tree, environment: dict[str, str], log: Path, timeout: float) -> int:
+    with log.open("wb") as output:
+        try:
+            process = subprocess.Popen(command, cwd=tree.folder, env=environment, stdin=subprocess.DEVNULL, stdout=output,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+        except OSError as error:
+            raise HarnessError(f"{command[0]} cannot be run: {error.strerror or error}") from None
+        try:
+            return process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            tail = _tail(log.read_text(encoding="utf-8", errors="replace"))
+            raise HarnessError(f"the program had not made its steps after {timeout:.0f} seconds:\n{tail}") from None
+        except BaseException:
+            _end(process)
+            raise
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Stop a program and what it started."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _why_nothing(command: Sequence[str], code: int, output: str) -> str:
+    if code != 0:
+        return f"the program failed before its first optimizer step (exit code {code}):\n{_tail(output)}"
+    return (
+        f"`{' '.join(command)}` ended without an optimizer step that could be seen; it must train with torch.optim in a "
+        f"Python that reads PYTHONPATH (no -I, no -S):\n{_tail(output)}"
+    )
+
+
+def _tail(output: str) -> str:
+    lines = output.rstrip().splitlines()[-_TAIL:]
+    return "\n".join(f"  | {line}" for line in lines) or "  | (no output)"
