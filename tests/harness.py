@@ -23,6 +23,13 @@ class Outcome:
     files: dict[str, bytes]
 
 
+class WholeTreeChecker(Checker):
+    """A Checker that looks at every file's whole tree."""
+
+    def first_look(self, *given: Any) -> bool:
+        return True
+
+
 @dataclass(frozen=True)
 class Project:
     """Files in a folder, checked with one rule alone."""
@@ -30,6 +37,7 @@ class Project:
     folder: Path
     rule: Rule
     options: dict[str, Any]
+    checker: type[Checker] = Checker
 
     def run(self, files: dict[str, bytes], mode: Mode = Mode.CHECK) -> Outcome:
         """Write the files, check them all, and apply what the mode asks for."""
@@ -37,7 +45,7 @@ class Project:
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_bytes(data)
         settings = Settings(root=self.folder, select=(self.rule.slug,), rules={self.rule.slug: self.options})
-        checker = Checker([settings], mode)
+        checker = self.checker([settings], mode)
         findings: list[Finding] = []
         diagnostics: list[Diagnostic] = []
         for path in files:

@@ -8,7 +8,7 @@ import pytest
 
 from tests import throwaway
 from torchlint.checking import Checker, Task
-from torchlint.config import KEYS, ConfigError, Configuration, Settings, config_in, find_config, load, parse_version
+from torchlint.config import KEYS, ConfigError, Configuration, Settings, config_in, load, parse_version
 from torchlint.engine import selection_for
 from torchlint.findings import Applicability, Edit, Finding, Fix, Position, Severity, Span
 from torchlint.requirements import lowest_allowed, required_torch
@@ -146,7 +146,6 @@ def test_the_nearest_file_wins_and_others_are_not_merged(tmp_path: Path) -> None
     assert (inner.ignore, inner.preview) == (("TL902",), False)
     assert inner.root == tmp_path / "inner"
     assert configuration.for_folder(tmp_path / "other") is configuration.for_folder(tmp_path)
-    assert find_config(tmp_path / "inner" / "deeper") == tmp_path / "inner" / "torchlint.toml"
 
 
 def test_an_own_file_goes_before_pyproject(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from torchlint.config import Configuration
-from torchlint.discovery import Discovery, discover, shown_path, stdin_target
+from torchlint.discovery import Discovery, discover, stdin_target
+from torchlint.findings import shown_path
 
 
 def plant(root: Path, *files: str, text: str = "import torch\n") -> None:

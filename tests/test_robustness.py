@@ -229,3 +229,12 @@ def test_two_fixes_at_once(tmp_path: Path) -> None:
         assert (process.returncode, err) == (0, b"")
     assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"import torch\ngood\n" * 20}
     assert len(list(tmp_path.iterdir())) == 60
+
+
+def test_a_class_that_only_another_file_constructs(tmp_path: Path) -> None:
+    write(tmp_path, "evaluation", "def evaluate(Model):\n    model = Model()\n    model.eval()\n    return model\n")
+    write(tmp_path, "train", "import torch\nfrom torch import nn\n\nclass Agent(nn.Module):\n    def __init__(self):\n"
+          "        super().__init__()\n        self.net = nn.Sequential(nn.Linear(4, 64), nn.Linear(64, 2))\n\n"
+          "    def act(self, x):\n        return self.net(x).argmax(1)\n\n\ndef main():\n"
+          "    from evaluation import evaluate\n    evaluate(Agent)\n    print(nn.DataParallel(Agent()))\n")
+    assert check(tmp_path, "train.py") == (1, {"train": {"data-parallel"}}, {})

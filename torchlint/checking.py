@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ class Checker:
             return [], []
         if len(source.text) > MAX_CHARACTERS:
             return [], [Diagnostic("parser-limit", source.path, f"longer than {MAX_CHARACTERS:,} characters")]
-        if not self._may_report(source, task, selection, rules, project):
+        if not self.first_look(source, task, selection, rules, project):
             return [], []
         model = self._model(source, task, rules, project)
         if isinstance(model, Diagnostic):
@@ -151,27 +152,21 @@ class Checker:
         # What lies in another file is reported when that file is checked.
         return [finding for finding in dict.fromkeys(findings) if finding.path == source.path], diagnostics
 
-    def _may_report(
-        self, source: Source, task: Task, selection: Selection, rules: Sequence[Rule], project: Project | None
+    def first_look(
+        self, source: Source, task: Task, selection: Selection, rules: Sequence[Rule], project: Project | None = None
     ) -> bool:
-        """A first look, at the source's outline: False where no rule has anything to report in it.
+        """Whether any rule may report in a source, to judge by its outline: most have nothing to be reported.
 
-        CPython's parser is ten times faster than libcst's, and most files are in order. What may
-        be wrong, or cannot be told from an outline, is looked at again: findings and their fixes
-        come from the whole tree.
+        CPython's parser is ten times faster than libcst's. What may be wrong, or cannot be told from
+        an outline, is looked at again: findings and their fixes come from the whole tree.
         """
         from torchlint.syntax.linked import WholeTreeNeeded
 
         try:
-            model = _interpreted(project or self._project(task), source, task, rules, outlined=True)
-            return any(
-                finding.path == source.path
-                for rule in rules
-                for finding in rule.ask(model, dict(selection.options.get(rule.slug, {})))
-            )
+            return bool(outlined_findings(project or self._project(task), source, task, selection, rules))
         except WholeTreeNeeded:
             return True
-        except Exception:  # the second look says what is wrong, and whether anything is
+        except Exception:  # nothing is lost: the second look meets the same, and says so, or does better
             self.forget_projects()
             return True
 
@@ -228,19 +223,23 @@ def _interpreted(
     return build_model(project, source, task.path, task.target_torch, names, outlined=outlined)
 
 
+def outlined_findings(
+    project: Project, source: Source, task: Task, selection: Selection, rules: Sequence[Rule]
+) -> list[Finding]:
+    """The first finding that the outline of a source shows. Raises WholeTreeNeeded where it cannot tell."""
+    model = _interpreted(project, source, task, rules, outlined=True)
+    found = (finding for rule in rules for finding in rule.ask(model, dict(selection.options.get(rule.slug, {})))
+             if finding.path == source.path)
+    return list(itertools.islice(found, 1))
+
+
 def screened(rules: Iterable[Rule], data: bytes) -> list[Rule]:
     """The rules that may report in a file of these bytes: a bytes search, before anything is parsed."""
     seen: dict[bytes, bool] = {}
-    return [rule for rule in rules if _may_report(rule, data, seen)] if b"torch" in data else []
+    return [rule for rule in rules if _is_triggered(rule, data, seen)] if b"torch" in data else []
 
 
-def may_report(rules: Iterable[Rule], data: bytes) -> bool:
-    """Whether any of the rules may report in a file of these bytes."""
-    seen: dict[bytes, bool] = {}
-    return b"torch" in data and any(_may_report(rule, data, seen) for rule in rules)
-
-
-def _may_report(rule: Rule, data: bytes, seen: dict[bytes, bool]) -> bool:
+def _is_triggered(rule: Rule, data: bytes, seen: dict[bytes, bool]) -> bool:
     return not rule.triggers or any(_holds(trigger, data, seen) for trigger in rule.triggers)
 
 

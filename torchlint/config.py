@@ -76,15 +76,6 @@ def parse_version(text: str) -> TorchVersion | None:
     return tuple(int(part) for part in text.strip().split("."))
 
 
-def find_config(folder: Path) -> Path | None:
-    """The nearest file, in this folder or above, that holds a torchlint configuration."""
-    for candidate in (folder, *folder.parents):
-        found = config_in(candidate)
-        if found is not None:
-            return found
-    return None
-
-
 def config_in(folder: Path) -> Path | None:
     """The configuration file that this very folder holds, or None."""
     for name in CONFIG_NAMES:

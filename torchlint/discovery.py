@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchlint.config import DEFAULT_INCLUDE, Configuration, Settings
-from torchlint.findings import Diagnostic
+from torchlint.findings import Diagnostic, shown_path
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -34,14 +34,6 @@ class Discovery:
 
     targets: list[Target] = field(default_factory=list)
     problems: list[Diagnostic] = field(default_factory=list)
-
-
-def shown_path(path: Path, working_folder: Path) -> str:
-    """How reports name a file: with forward slashes, relative to the working folder where it lies below it."""
-    try:
-        return path.relative_to(working_folder).as_posix()
-    except ValueError:
-        return path.as_posix()
 
 
 def discover(paths: Iterable[str], configuration: Configuration, working_folder: Path | None = None) -> Discovery:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchlint import memory, work
-from torchlint.checking import Checker, FileResult, Mode, Rewrite, Task, may_report
+from torchlint.checking import Checker, FileResult, Mode, Rewrite, Task, screened
 from torchlint.config import ConfigError, Settings, TorchVersion
 from torchlint.discovery import Target
 from torchlint.findings import Diagnostic, sorted_findings
@@ -61,8 +61,8 @@ class _Plan:
         except OSError as error:
             self.failed.append(_unreadable(target.shown, error))
             return
-        settings = self._settings_index(target.settings)
-        if b"torch" in data and may_report(self._rules_of(settings), data):
+        settings = self.add_settings(target.settings)
+        if b"torch" in data and screened(self._rules_of(settings), data):
             self.tasks.append(self.task(target, settings, len(data)))
 
     def task(self, target: Target, settings: int, size: int, *, on_disk: bool = True) -> Task:
@@ -70,9 +70,6 @@ class _Plan:
         return Task(target.path, target.shown, settings, target.root, version, size, on_disk)
 
     def add_settings(self, settings: Settings) -> int:
-        return self._settings_index(settings)
-
-    def _settings_index(self, settings: Settings) -> int:
         # Settings are shared by all files below one configuration: identity tells them apart.
         index = self._index.get(id(settings))
         if index is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class Severity(enum.Enum):
@@ -114,3 +115,11 @@ class Diagnostic:
 def sorted_findings(findings: Sequence[Finding]) -> list[Finding]:
     """The findings in the one order in which every report lists them."""
     return sorted(findings, key=lambda finding: finding.sort_key)
+
+
+def shown_path(path: Path, working_folder: Path) -> str:
+    """How reports name a file: with forward slashes, relative to the working folder where it lies below it."""
+    try:
+        return path.relative_to(working_folder).as_posix()
+    except ValueError:
+        return path.as_posix()

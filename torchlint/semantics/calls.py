@@ -804,7 +804,7 @@ def _call_super(machine: Interpreter, callee: v.Super, arguments: v.Arguments, n
     return call_method(machine, callee, "__call__", arguments, node)
 
 
-def _call_array(machine: Interpreter, callee: v.Value, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
+def _call_project_module(machine: Interpreter, callee: v.Value, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     return unknown_call(machine, "", arguments, node)
 
 
@@ -820,7 +820,7 @@ _CALLEES: dict[type, Callable[[Any, Any, v.Arguments, cst.CSTNode], v.Value]] = 
     v.Super: _call_super,
     Lazy: _call_lazy,
     Deferred: _call_lazy,
-    ProjectModule: _call_array,
+    ProjectModule: _call_project_module,
 }
 
 __all__ = ["bind_parameters", "call_value", "decorate", "define", "initialise", "is_module", "run_layers",

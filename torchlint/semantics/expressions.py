@@ -144,13 +144,19 @@ def float_(machine: Interpreter, node: cst.Float) -> v.Value:
     return v.Const(float(node.value.replace("_", "")))
 
 
-def string(machine: Interpreter, node: cst.SimpleString | cst.ConcatenatedString) -> v.Value:
-    if node.__class__ is cst.SimpleString:
-        text: str = node.value
-        if "\\" not in text and text[0] in "'\"" and text[1:2] != text[:1]:
-            return v.Const(text[1:-1])  # the usual case; evaluating compiles the literal
-        return _literal(text)
-    return v.Text()  # implicitly joined: a message, hardly ever a name
+def string(machine: Interpreter, node: cst.SimpleString) -> v.Value:
+    text: str = node.value
+    if "\\" not in text and text[0] in "'\"" and text[1:2] != text[:1]:
+        return v.Const(text[1:-1])  # the usual case; evaluating compiles the literal
+    return _literal(text)
+
+
+def joined_string(machine: Interpreter, node: cst.ConcatenatedString) -> v.Value:
+    """Strings that stand side by side are one."""
+    left, right = machine.evaluate(node.left), machine.evaluate(node.right)
+    if any(isinstance(part, v.Const) and not isinstance(part.value, str) for part in (left, right)):
+        return v.Unknown("bytes")
+    return composed([left, right])
 
 
 @functools.lru_cache(4096)
@@ -168,7 +174,10 @@ def formatted(machine: Interpreter, node: cst.FormattedString) -> v.Value:
             parts.append(v.Const(part.value))
         if isinstance(part, cst.FormattedStringExpression):
             value = machine.evaluate(part.expression)
-            plain = part.format_spec is None and part.conversion is None
+            for inner in part.format_spec or ():
+                if isinstance(inner, cst.FormattedStringExpression):
+                    machine.evaluate(inner.expression)
+            plain = part.format_spec is None and part.conversion is None and part.equal is None
             parts.append(value if plain else v.Text())
             for option in value.options():
                 if is_tensor(option) and device_of(option) != "cpu":
@@ -624,17 +633,24 @@ def subscript(machine: Interpreter, node: cst.Subscript) -> v.Value:
 def index_of(machine: Interpreter, node: cst.Subscript) -> v.Value:
     """The value between a subscript's brackets; a slice is a Sequence of type ``slice``."""
     parts: list[v.Value] = []
-    for element in node.slice:
-        part = element.slice
+    for part in _indices(node):
         if isinstance(part, cst.Slice):
             bounds = [machine.evaluate(b) if b is not None else v.NONE for b in (part.lower, part.upper, part.step)]
             parts.append(v.Sequence(bounds, "slice"))
-        elif isinstance(part, cst.Index):
-            parts.append(machine.evaluate(part.value))
+        else:
+            parts.append(machine.evaluate(part))
     if len(parts) == 1:
         return parts[0]
     is_slice = any(isinstance(p, v.Sequence) and p.type == "slice" for p in parts)
     return v.Sequence(parts, "slice" if is_slice else "tuple")
+
+
+def _indices(node: cst.Subscript) -> list[Any]:
+    """The expressions and slices between the brackets; ``d[(a, b)]`` is ``d[a, b]``."""
+    parts = [part.value if isinstance(part := element.slice, cst.Index) else part for element in node.slice]
+    if len(parts) == 1 and isinstance(parts[0], cst.Tuple) and parts[0].elements:
+        return [element.value for element in parts[0].elements]
+    return parts
 
 
 def comprehension(machine: Interpreter, node: cst.ListComp | cst.SetComp | cst.GeneratorExp) -> v.Value:
@@ -690,9 +706,7 @@ def _comprehend(machine: Interpreter, clause: cst.CompFor, node: cst.CSTNode, co
         machine.loop(node, iterable, passes, body)
         machine.growth = growth
     finally:
-        kept = machine.frame.names
         machine.frame.names = names
-        del kept
     return exact
 
 
@@ -729,7 +743,7 @@ EXPRESSIONS: dict[type, Callable[[Any, Any], v.Value]] = {
     cst.Ellipsis: lambda machine, node: v.Const(...),
     cst.Float: float_,
     cst.SimpleString: string,
-    cst.ConcatenatedString: string,
+    cst.ConcatenatedString: joined_string,
     cst.FormattedString: formatted,
     cst.List: sequence("list"),
     cst.Tuple: sequence("tuple"),

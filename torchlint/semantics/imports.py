@@ -30,15 +30,11 @@ def import_name(machine: Interpreter, alias: cst.ImportAlias) -> None:
     full = dotted(alias.name)
     wanted = full if alias.asname is not None else full.partition(".")[0]
     found = machine.project.find(wanted, machine.frame.module)
-    value: v.Value = _module_value(machine, found) if found is not None else v.Symbol(knowledge.canonical(wanted))
+    value: v.Value = ProjectModule(str(found)) if found is not None else v.Symbol(knowledge.canonical(wanted))
     if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
         machine.frame.names[alias.asname.name.value] = value
     else:
         machine.frame.names[wanted] = value
-
-
-def _module_value(machine: Interpreter, path: Any) -> ProjectModule:
-    return ProjectModule(str(path))
 
 
 def import_names(machine: Interpreter, node: cst.ImportFrom) -> None:

@@ -124,6 +124,8 @@ class Interpreter:
                 for small in line.body:
                     self.steps += 1
                     ends = statements[small.__class__](self, small)
+                    if ends is not None:
+                        break
             else:
                 self.steps += 1
                 if self.steps > self.budget:
@@ -188,10 +190,10 @@ class Interpreter:
     # -------------------------------------------------------------- the state
 
     def bind(self, name: str, value: v.Value) -> None:
-        """Bind a name in the running scope (or in the module's, where it is declared global)."""
+        """Bind a name in the running scope (or where it is declared to be: global or nonlocal)."""
         frame = self.frame
-        if name in frame.globals_declared:
-            target = frame.module.frame
+        target = frame.declared.get(name)
+        if target is not None:
             if target is not frame:
                 self.journal.append((target, name, target.names.get(name, _MISSING)))
             target.names[name] = value

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.library import device_of
-from torchlint.semantics.names import code_children
+from torchlint.semantics.names import code_below
 from torchlint.semantics.recording import Block, Context
 
 if TYPE_CHECKING:
@@ -151,21 +151,13 @@ def _on_device(value: v.Value) -> bool:
 
 def _names(cls: v.Class, word: str) -> bool:
     return any(isinstance(node, cst.Name) and node.value == word for each in cls.mro() if isinstance(each, v.Class)
-               for node in _below(each.node))
+               for node in code_below(each.node))
 
 
 def _calls(node: cst.CSTNode) -> Iterator[cst.Call]:
-    for inner in _below(node):
+    for inner in code_below(node):
         if isinstance(inner, cst.Call):
             yield inner
-
-
-def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    waiting: list[Any] = [node]
-    while waiting:
-        here = waiting.pop()
-        yield here
-        waiting.extend(code_children(here))
 
 
 def _last_name(node: cst.BaseExpression) -> str:

@@ -335,11 +335,11 @@ class Entries:
         for module in [*machine.modules[modules:], *machine.containers[containers:]]:
             if id(module) in machine.forwarded or self.steps > self.budget * _FORWARD_SHARE:
                 continue
-            site = module.site
-            if site is None or not self._is_ours(module):
+            if not self._is_ours(module):
                 continue
+            node = self._place_of(module)
 
-            def run(module: v.Value = module, node: cst.CSTNode = site.node) -> None:
+            def run(module: v.Value = module, node: cst.CSTNode = node) -> None:
                 arguments = v.Arguments()
                 arguments.positional = [v.Tensor()]
                 if isinstance(module, v.Instance):
@@ -356,7 +356,14 @@ class Entries:
                 result = machine.call(module, arguments, node)
                 machine.consume(result, node, "returned")
 
-            self._entry("uncalled", site.node, run)
+            self._entry("uncalled", node, run)
+
+    def _place_of(self, module: v.Instance | v.External) -> cst.CSTNode:
+        """Where this file makes a module, or defines its class where another file makes it."""
+        if module.site is not None and module.site.tree is self.model.tree:
+            return module.site.node
+        assert isinstance(module, v.Instance)
+        return module.cls.node
 
     def _is_ours(self, module: v.Value) -> bool:
         if isinstance(module, v.Instance):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from torchlint.findings import shown_path
 from torchlint.semantics import knowledge
 from torchlint.semantics.names import forget as forget_names
 from torchlint.syntax.limits import ParserLimit, check_limits
@@ -48,7 +49,7 @@ class Project:
             try:
                 size = path.stat().st_size
                 if size <= _LARGEST_LINKED:
-                    self._outlines[path] = _outline(read_source(path, shown_path(path)))
+                    self._outlines[path] = _outline(read_source(path, shown_path(path, Path.cwd())))
                     self._kept += size
             except (OSError, SourceError):
                 pass
@@ -70,15 +71,11 @@ class Project:
             outline = _outline(source)
         if outline is None:
             raise WholeTreeNeeded
-        self._check(path, outline)
-        outline.is_checked = True
-        return outline
+        view = outline.as_checked()
+        self._check(path, view)
+        return view
 
     def _check(self, path: Path, tree: AnyTree) -> None:
-        if self._checked is not None:
-            before = self._checked[1]
-            if isinstance(before, LinkedTree):
-                before.is_checked = False
         self._checked = path, tree
         forget_names()
 
@@ -209,12 +206,3 @@ def _outline(source: Source) -> LinkedTree | None:
         return LinkedTree(source)
     except (ParserLimit, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-@functools.lru_cache(4096)
-def shown_path(path: Path) -> str:
-    """A path as the user reads it: relative to the working directory below it."""
-    try:
-        return path.relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return path.as_posix()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Frame:
     """The names of one running module body, class body or function."""
 
-    __slots__ = ("names", "enclosing", "module", "function", "receiver", "owner", "globals_declared", "returns",
+    __slots__ = ("names", "enclosing", "module", "function", "receiver", "owner", "declared", "returns",
                  "stashed", "yields", "arguments", "yield_grads")
 
     def __init__(self, module: ModuleModel, enclosing: Frame | None = None, function: Function | None = None) -> None:
@@ -28,12 +28,21 @@ class Frame:
         self.function = function
         self.receiver: Value | None = None
         self.owner: Class | None = None
-        self.globals_declared: set[str] = set()
+        self.declared: dict[str, Frame] = {}  # names that `global` and `nonlocal` say belong to another frame
         self.returns: list[Value] = []
         self.stashed: list[Any] = []  # heap changes of paths that returned early
         self.yields: list[Value] = []
         self.yield_grads: set[bool | None] = set()
         self.arguments: dict[str, Value] = {}
+
+    def declare_nonlocal(self, name: str) -> None:
+        """A name belongs to the innermost function around this one that has it."""
+        frame = self.enclosing
+        while frame is not None and frame.function is not None:
+            if name in frame.names:
+                self.declared[name] = frame
+                return
+            frame = frame.enclosing
 
     def find(self, name: str) -> Value | None:
         """The innermost binding of a name, the module's own included."""

@@ -211,6 +211,8 @@ def match(machine: Interpreter, node: cst.Match) -> str | None:
         def arm() -> str | None:
             for name in _captures(case.pattern):
                 machine.bind(name, v.Unknown(name))
+            if case.guard is not None:
+                machine.evaluate(case.guard)
             return machine.execute(case.body)
         return arm
 
@@ -226,6 +228,8 @@ def _captures(pattern: cst.CSTNode) -> list[str]:
         node = waiting.pop()
         if isinstance(node, (cst.MatchAs, cst.MatchStar)) and node.name is not None:
             names.append(node.name.value)
+        if isinstance(node, cst.MatchMapping) and node.rest is not None:
+            names.append(node.rest.value)
         waiting.extend(code_children(node))
     return names
 
@@ -400,11 +404,15 @@ def return_(machine: Interpreter, node: cst.Return) -> str:
 def raise_(machine: Interpreter, node: cst.Raise) -> str:
     if node.exc is not None:
         machine.evaluate(node.exc)
+    if node.cause is not None:
+        machine.evaluate(node.cause.item)
     return machine.exit(node, "raise")
 
 
 def assert_(machine: Interpreter, node: cst.Assert) -> None:
     machine.evaluate(node.test)
+    if node.msg is not None:
+        machine.evaluate(node.msg)
     narrow(machine, node.test, True)
 
 
@@ -427,7 +435,12 @@ def import_from(machine: Interpreter, node: cst.ImportFrom) -> None:
 
 
 def global_(machine: Interpreter, node: cst.Global) -> None:
-    machine.frame.globals_declared.update(item.name.value for item in node.names)
+    machine.frame.declared.update((item.name.value, machine.frame.module.frame) for item in node.names)
+
+
+def nonlocal_(machine: Interpreter, node: cst.Nonlocal) -> None:
+    for item in node.names:
+        machine.frame.declare_nonlocal(item.name.value)
 
 
 def nothing(machine: Interpreter, node: cst.CSTNode) -> None:
@@ -455,7 +468,7 @@ STATEMENTS: dict[type, Callable[[Any, Any], str | None]] = {
     cst.Import: import_,
     cst.ImportFrom: import_from,
     cst.Global: global_,
-    cst.Nonlocal: nothing,
+    cst.Nonlocal: nonlocal_,
     cst.Pass: nothing,
     cst.TypeAlias: nothing,
     cst.Break: lambda machine, node: machine.exit(node, "break"),

@@ -10,9 +10,10 @@ they are can be said.
 from __future__ import annotations
 
 import ast
+import copy
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import libcst as cst
 
@@ -27,8 +28,9 @@ class WholeTreeNeeded(Exception):
 class LinkedTree:
     """The outline of one file: ``module.body`` are its statements.
 
-    Where the file ``is_checked``, what lies around a node and how it is written may decide whether
-    something is found: then WholeTreeNeeded is raised. Of other files such questions are idle.
+    It has the questions of a Tree. Where the file ``is_checked``, what lies around a node and how it
+    is written may decide whether something is found: then WholeTreeNeeded is raised. Of other files
+    such questions are idle.
     """
 
     def __init__(self, source: Source) -> None:
@@ -39,6 +41,12 @@ class LinkedTree:
             warnings.simplefilter("ignore")
             parsed = ast.parse(source.text)
         self.module: Any = LazyBody(parsed.body)
+
+    def as_checked(self) -> LinkedTree:
+        """The same outline, for a first look at the file."""
+        view = copy.copy(self)
+        view.is_checked = True
+        return view
 
     def span(self, node: cst.CSTNode) -> Span:
         """The characters of an expression or a compound statement; the file's beginning for any other node."""
@@ -71,6 +79,13 @@ class LinkedTree:
     def _leave_to_whole_tree(self) -> None:
         if self.is_checked:
             raise WholeTreeNeeded
+
+    def _unknown(self, node: cst.CSTNode) -> NoReturn:
+        """What no outline can tell."""
+        raise WholeTreeNeeded
+
+    offsets = offsets_with_parens = span_with_parens = text_with_parens = statement = indentation = first_offset = \
+        is_parenthesized = _unknown
 
 
 _PLACE = "lpar"
@@ -119,7 +134,7 @@ class LazyBody:
 _WITHOUT_CODE = frozenset({"ctx", "annotation", "returns", "type_comment", "type_params"})
 
 
-def _make(cls: type, **fields: Any) -> Any:
+def _make(cls: type, /, **fields: Any) -> Any:
     """A node with these fields only: validation and whitespace are for nodes that are written somewhere."""
     node: Any = object.__new__(cls)
     for name, value in fields.items():
@@ -148,8 +163,10 @@ def _constant(node: ast.Constant) -> Any:
         return _name(str(value))
     if isinstance(value, int):
         return _make(cst.Integer, value=str(value))
-    if isinstance(value, float) and value - value == 0:  # finite
+    if isinstance(value, float):
         return _make(cst.Float, value=repr(value))
+    if isinstance(value, complex):
+        return _make(cst.Imaginary, value=repr(value))
     if isinstance(value, (str, bytes)):
         return _make(cst.SimpleString, value=repr(value))
     return _make(cst.Ellipsis)
@@ -196,7 +213,7 @@ def _element_of_slice(node: ast.expr) -> Any:
         bounds = {"lower": node.lower, "upper": node.upper, "step": node.step}
         part = _make(cst.Slice, **{k: _expression(b) if b is not None else None for k, b in bounds.items()})
     else:
-        part = _make(cst.Index, value=_expression(node.value if isinstance(node, ast.Starred) else node))
+        part = _make(cst.Index, value=_expression(node.value if isinstance(node, ast.Starred) else node), star=None)
     return _make(cst.SubscriptElement, slice=part)
 
 
@@ -225,11 +242,18 @@ def _clauses(generators: list[ast.comprehension]) -> Any:
 
 
 def _formatted(node: ast.JoinedStr) -> Any:
-    parts = [_make(cst.FormattedStringExpression, expression=_expression(part.value), conversion=None, format_spec=None,
-                   equal=None)
-             if isinstance(part, ast.FormattedValue) else _make(cst.FormattedStringText, value=_literal(part))
-             for part in node.values]
-    return _make(cst.FormattedString, parts=parts)
+    return _make(cst.FormattedString, parts=_parts(node))
+
+
+def _parts(node: ast.JoinedStr) -> list[Any]:
+    return [_field(part) if isinstance(part, ast.FormattedValue) else
+            _make(cst.FormattedStringText, value=_literal(part)) for part in node.values]
+
+
+def _field(node: ast.FormattedValue) -> Any:
+    return _make(cst.FormattedStringExpression, expression=_expression(node.value), equal=None,
+                 conversion=None if node.conversion == -1 else chr(node.conversion),
+                 format_spec=_parts(node.format_spec) if isinstance(node.format_spec, ast.JoinedStr) else None)
 
 
 def _literal(node: ast.expr) -> str:
@@ -265,9 +289,13 @@ _IN_PLACE: dict[type, Any] = {
 
 def _expression(node: Any) -> Any:
     convert = _EXPRESSIONS.get(node.__class__)
-    made = convert(node) if convert is not None else _make(cst.Ellipsis)
+    made = convert(node) if convert is not None else _make(_Unread)
     object.__setattr__(made, _PLACE, node)
     return made
+
+
+class _Unread(cst.BaseExpression):
+    """An expression of a newer Python, of which nothing is known."""
 
 
 _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {
@@ -381,11 +409,42 @@ def _try(node: Any) -> Any:
 
 
 def _match(node: ast.Match) -> Any:
-    """Cases as alternatives of which nothing is known; what a pattern binds stays unknown."""
-    orelse: Any = None
-    for case in reversed(node.cases):
-        orelse = _make(cst.If, test=_expression(node.subject), body=LazyBody(case.body), orelse=orelse)
-    return orelse
+    cases = [_make(cst.MatchCase, pattern=_pattern(case.pattern), body=LazyBody(case.body),
+                   guard=_expression(case.guard) if case.guard is not None else None) for case in node.cases]
+    return _make(cst.Match, subject=_expression(node.subject), cases=cases)
+
+
+def _pattern(node: Any) -> Any:
+    return _PATTERNS[node.__class__](node)
+
+
+def _optional_pattern(node: Any) -> Any:
+    return _pattern(node) if node is not None else None
+
+
+def _optional_name(word: str | None) -> Any:
+    return _name(word) if word is not None else None
+
+
+_PATTERNS: dict[type, Callable[[Any], Any]] = {
+    ast.MatchValue: lambda n: _make(cst.MatchValue, value=_expression(n.value)),
+    ast.MatchSingleton: lambda n: _make(cst.MatchSingleton, value=_name(str(n.value))),
+    ast.MatchSequence: lambda n: _make(cst.MatchList, patterns=[
+        _pattern(p) if isinstance(p, ast.MatchStar) else _make(cst.MatchSequenceElement, value=_pattern(p))
+        for p in n.patterns]),
+    ast.MatchStar: lambda n: _make(cst.MatchStar, name=_optional_name(n.name)),
+    ast.MatchMapping: lambda n: _make(cst.MatchMapping, rest=_optional_name(n.rest), elements=[
+        _make(cst.MatchMappingElement, key=_expression(k), pattern=_pattern(p))
+        for k, p in zip(n.keys, n.patterns, strict=True)]),
+    ast.MatchClass: lambda n: _make(
+        cst.MatchClass, cls=_expression(n.cls),
+        patterns=[_make(cst.MatchSequenceElement, value=_pattern(p)) for p in n.patterns],
+        kwds=[_make(cst.MatchKeywordElement, key=_name(k), pattern=_pattern(p))
+              for k, p in zip(n.kwd_attrs, n.kwd_patterns, strict=True)]),
+    ast.MatchAs: lambda n: _make(cst.MatchAs, pattern=_optional_pattern(n.pattern), name=_optional_name(n.name)),
+    ast.MatchOr: lambda n: _make(cst.MatchOr, patterns=[
+        _make(cst.MatchOrElement, pattern=_pattern(p)) for p in n.patterns]),
+}
 
 
 def _aliases(names: list[ast.alias]) -> list[Any]:
@@ -431,12 +490,15 @@ _SMALL: dict[type, Callable[[Any], Any]] = {
     ast.AugAssign: lambda n: _make(cst.AugAssign, target=_expression(n.target), operator=_IN_PLACE[type(n.op)],
                                    value=_expression(n.value)),
     ast.Return: lambda n: _make(cst.Return, value=_expression(n.value) if n.value is not None else None),
-    ast.Raise: lambda n: _make(cst.Raise, exc=_expression(n.exc) if n.exc is not None else None),
-    ast.Assert: lambda n: _make(cst.Assert, test=_expression(n.test), msg=None),
+    ast.Raise: lambda n: _make(cst.Raise, exc=_expression(n.exc) if n.exc is not None else None,
+                               cause=_make(cst.From, item=_expression(n.cause)) if n.cause is not None else None),
+    ast.Assert: lambda n: _make(cst.Assert, test=_expression(n.test),
+                                msg=_expression(n.msg) if n.msg is not None else None),
     ast.Delete: _delete,
     ast.Import: lambda n: _make(cst.Import, names=_aliases(n.names)),
     ast.ImportFrom: _import_from,
     ast.Global: lambda n: _make(cst.Global, names=[_make(cst.NameItem, name=_name(name)) for name in n.names]),
+    ast.Nonlocal: lambda n: _make(cst.Nonlocal, names=[_make(cst.NameItem, name=_name(name)) for name in n.names]),
     ast.Break: lambda n: _make(cst.Break),
     ast.Continue: lambda n: _make(cst.Continue),
 }

@@ -19,6 +19,7 @@ from libcst._nodes.internal import CodegenState  # the hook that libcst's own po
 
 from torchlint.findings import Position, Span
 from torchlint.syntax.limits import ParserLimit, check_limits
+from torchlint.syntax.linked import LazyBody, WholeTreeNeeded
 from torchlint.syntax.source import Source, SourceError
 
 Statement = libcst.SimpleStatementLine | libcst.BaseCompoundStatement
@@ -116,6 +117,10 @@ class Tree:
         if left and right:
             return self._offsets[left[0]][0], self._offsets[right[-1]][1]
         return self.offsets(node)
+
+    def is_parenthesized(self, node: Node) -> bool:
+        """Whether parentheses belong to the node."""
+        return bool(getattr(node, "lpar", None))
 
     def text(self, node: Node) -> str:
         """The node's own characters, as they stand in the file."""
@@ -283,7 +288,12 @@ def _fields(kind: type[Node]) -> tuple[str, ...]:
 
 
 def children(node: Node) -> Iterator[Node]:
-    """The nodes directly inside this one, without those that are only layout (whitespace, commas, parentheses)."""
+    """The nodes directly inside this one, without those that are only layout (whitespace, commas, parentheses).
+
+    Raises WholeTreeNeeded for a suite of an outline.
+    """
+    if isinstance(node, LazyBody):
+        raise WholeTreeNeeded
     for name in _fields(type(node)):
         value = getattr(node, name)
         if isinstance(value, Node):
