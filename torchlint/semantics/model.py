@@ -11,7 +11,7 @@ import libcst as cst
 
 from torchlint.semantics import values as v
 from torchlint.semantics.calls import external_kind, initialise
-from torchlint.semantics.containers import iterate
+from torchlint.semantics.containers import items_of, iterate
 from torchlint.semantics.library import is_loader, is_module
 from torchlint.semantics.linker import Linker, SharedBodies
 from torchlint.semantics.machine import new_machine
@@ -335,9 +335,9 @@ class Entries:
         for module in [*machine.modules[modules:], *machine.containers[containers:]]:
             if id(module) in machine.forwarded or self.steps > self.budget * _FORWARD_SHARE:
                 continue
-            if not self._is_ours(module):
+            node = self._forward_of(module)
+            if node is None or not self._is_ours(module):
                 continue
-            node = self._place_of(module)
 
             def run(module: v.Value = module, node: cst.CSTNode = node) -> None:
                 arguments = v.Arguments()
@@ -358,12 +358,14 @@ class Entries:
 
             self._entry("uncalled", node, run)
 
-    def _place_of(self, module: v.Instance | v.External) -> cst.CSTNode:
-        """Where this file makes a module, or defines its class where another file makes it."""
-        if module.site is not None and module.site.tree is self.model.tree:
-            return module.site.node
-        assert isinstance(module, v.Instance)
-        return module.cls.node
+    def _forward_of(self, module: v.Instance | v.External) -> cst.CSTNode | None:
+        """Where a module's forward stands in a file: its method, or where layers in a row are made; None without one."""
+        method = module.cls.find("forward") if isinstance(module, v.Instance) else None
+        if isinstance(method, v.Function):
+            return method.node
+        site = module.site
+        here = site is not None and site.tree is self.model.tree
+        return site.node if site is not None and here and items_of(module) is not None else None
 
     def _is_ours(self, module: v.Value) -> bool:
         if isinstance(module, v.Instance):
