@@ -10,6 +10,7 @@ import sys
 import click
 
 from torchlint import __version__
+from torchlint.cli.bench import bench
 from torchlint.cli.check import check, fix
 from torchlint.cli.inform import config, rule, version
 from torchlint.cli.output import prepare_streams
@@ -32,7 +33,7 @@ def cli() -> None:
     """
 
 
-for command in (check, fix, rule, config, version):
+for command in (check, fix, rule, bench, config, version):
     cli.add_command(command)
 
 

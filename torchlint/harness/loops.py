@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 import shutil
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchlint.harness.arms import Tree, fix
 from torchlint.harness.machines import Device
 from torchlint.harness.measuring import Arm, Effort, OnRun, compare
-from torchlint.harness.runs import HarnessError
+from torchlint.harness.runs import HarnessError, TooLarge
 from torchlint.harness.verdicts import Comparison, Verdict
 from torchlint.rules.registry import all_rules
 from torchlint.rules.rule import Rule, Training
@@ -58,25 +59,39 @@ def loops() -> list[Loop]:
     return sorted(found, key=lambda loop: (loop.rule is None, loop.rule.code if loop.rule else loop.name))
 
 
-def measure(loop: Loop, size: str, device: Device, effort: Effort, work: Path, on_run: OnRun) -> Comparison:
-    """Fix a loop, and measure it before and after; ``work`` is an empty folder for both. Raises HarnessError."""
-    before, after = _tree(loop, work / "before"), _tree(loop, work / "after")
-    fixes = fix(after, [loop.rule.slug] if loop.rule else [], unsafe=True)
-    if fixes.broken:
-        raise HarnessError(f"{loop.name} cannot be fixed: {'; '.join(fixes.broken)}")
-    name = loop.rule.slug if loop.rule else loop.name
-    why = _why_not(loop, device, fixes.diff)
-    nothing = Comparison(name, loop.rule.slug if loop.rule else None, Verdict.UNMEASURABLE, why, size=size, diff=fixes.diff)
-    if why:
-        return nothing
-    arms = [Arm(tree, _Command(loop.path.name, size, device.kind)) for tree in (before, after)]
-    if loop.training.gains == "schedule":
-        on_run(f"{name}, learning rates")
-        rates = [arm.run(replace(effort, repeats=1).plan(0)).rates for arm in arms]
-        return replace(nothing, reason="a rule about correctness: see the learning rates",
-                       rates_before=rates[0], rates_after=rates[1])
-    judged = compare(name, loop.rule.slug if loop.rule else None, *arms, fixes, loop.training, effort, on_run)
-    return replace(judged, size=size)
+def measured(
+    loop: Loop, sizes: Sequence[str], device: Device, effort: Effort, on_run: OnRun
+) -> Iterator[Comparison]:
+    """Fix a loop, and measure it before and after, in each size up to the largest that fits. Raises HarnessError."""
+    with tempfile.TemporaryDirectory(prefix="torchlint-bench-") as work:
+        before, after = _tree(loop, Path(work, "before")), _tree(loop, Path(work, "after"))
+        fixes = fix(after, [loop.rule.slug] if loop.rule else [], unsafe=True)
+        if fixes.broken:
+            raise HarnessError(f"{loop.name} cannot be fixed: {'; '.join(fixes.broken)}")
+        nothing = Comparison(loop.name, loop.rule.slug if loop.rule else None, Verdict.UNMEASURABLE, diff=fixes.diff)
+        why = _why_not(loop, device, fixes.diff)
+        if why:
+            yield replace(nothing, reason=why)
+            return
+        for size in sizes:
+            arms = (Arm(before, _Command(loop.path.name, size, device.kind)),
+                    Arm(after, _Command(loop.path.name, size, device.kind)))
+            try:
+                if loop.training.gains == "schedule":
+                    yield _schedule(nothing, arms, effort, on_run)
+                    return
+                yield replace(compare(loop.name, nothing.rule, arms, fixes, loop.training, effort, on_run), size=size)
+            except TooLarge as error:
+                yield replace(nothing, size=size, diff="", reason=f"too large: {error}".partition(":\n")[0])
+                return
+
+
+def _schedule(nothing: Comparison, arms: tuple[Arm, Arm], effort: Effort, on_run: OnRun) -> Comparison:
+    """The learning rates of both arms: all that there is to see of a rule about correctness."""
+    on_run(f"{nothing.name}, learning rates")
+    before, after = (arm.run(effort.plan(0)).rates for arm in arms)
+    return replace(nothing, reason="a rule about correctness: see the learning rates",
+                   rates_before=before, rates_after=after)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def device(wanted: str, python: str = sys.executable) -> Device:
     found = json.loads(answer.stdout.splitlines()[-1])
     version = tuple(int(part) for part in found["torch"].split("+")[0].split(".")[:2])
     if version < OLDEST:
-        raise HarnessError(f"the harness needs torch {'.'.join(map(str, OLDEST))} or newer, and this is {found['torch']}")
+        raise HarnessError(f"the harness needs torch {OLDEST[0]}.{OLDEST[1]} or newer, and this is {found['torch']}")
     kind = wanted if wanted != "auto" else "cuda" if found["gpus"] else "mps" if found["mps"] else "cpu"
     if (kind == "cuda" and not found["gpus"]) or (kind == "mps" and not found["mps"]):
         raise HarnessError(f"torch sees no {kind} device here; --device auto takes what there is")
@@ -60,10 +60,15 @@ def device(wanted: str, python: str = sys.executable) -> Device:
     return Device(kind, _processor() if kind == "cpu" else "Apple GPU", 1, found["torch"])
 
 
+def cpus() -> int:
+    """The CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def machine() -> str:
     """The machine in words: processor, number of usable CPUs, system, Python."""
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{_processor()}, {cpus} CPUs, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    system = f"{platform.system()} {platform.machine()}"
+    return f"{_processor()}, {cpus()} CPUs, {system}, Python {platform.python_version()}"
 
 
 def _processor() -> str:
@@ -76,10 +81,13 @@ def _processor() -> str:
 
 def commit(folder: Path) -> str | None:
     """The git commit that is checked out around a folder, with ``+`` where files were changed; None outside of git."""
+    head = _git(folder, "rev-parse", "HEAD")
+    return head and head + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
     try:
-        head = subprocess.run(["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-        dirty = subprocess.run(["git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no"],
-                               capture_output=True, text=True, check=False)
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
     except OSError:
         return None
-    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "") if head.returncode == 0 else None
+    return done.stdout.strip() if done.returncode == 0 else None

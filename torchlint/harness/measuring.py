@@ -25,6 +25,13 @@ class Effort:
     threads: int | None = None
     timeout: float = 600.0
 
+    @property
+    def words(self) -> str:
+        """What is run, for a report."""
+        threads = f", {self.threads} thread{'s' * (self.threads > 1)}" if self.threads else ""
+        return (f"{self.repeats} to {self.most_repeats} pairs of runs in turn, each {self.steps} steps after "
+                f"{self.warm_up} of warm-up{threads}")
+
     def plan(self, seed: int) -> Plan:
         return Plan(self.steps, self.warm_up, seed, self.threads, timeout=self.timeout)
 
@@ -41,9 +48,10 @@ class Arm:
 
 
 def compare(
-    name: str, rule: str | None, before: Arm, after: Arm, fixes: Fixes, training: Training, effort: Effort, on_run: OnRun
+    name: str, rule: str | None, arms: tuple[Arm, Arm], fixes: Fixes, training: Training, effort: Effort, on_run: OnRun
 ) -> Comparison:
     """Run both arms in turn, A B A B, each pair with a seed of its own. Raises HarnessError where a run fails."""
+    before, after = arms
     runs_before: list[Recording] = []
     runs_after: list[Recording] = []
     least = max(effort.repeats, LEAST_SEEDS) if training.moves_random_stream else effort.repeats

@@ -23,6 +23,10 @@ class HarnessError(Exception):
     """A run that gives nothing to compare; the message says what happened and what to do."""
 
 
+class TooLarge(HarnessError):
+    """A run that takes too long, or more memory than the device has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What one run records. ``steps`` and ``warm_up`` count optimizer steps, ``timeout`` seconds."""
@@ -74,9 +78,10 @@ def record(command: Sequence[str], tree: Tree, plan: Plan, environment: Mapping[
         records.sort(key=lambda record: (record["rank"], -record["steps"]))
         output = log.read_text(encoding="utf-8", errors="replace")
         if not records:
-            raise HarnessError(_why_nothing(command, code, output))
+            raise _failure(output)(_why_nothing(command, code, output))
         if code != 0 and records[0]["steps"] <= plan.steps + plan.warm_up:
-            raise HarnessError(f"the program failed after {records[0]['steps']} steps (exit code {code}):\n{_tail(output)}")
+            made = records[0]["steps"]
+            raise _failure(output)(f"the program failed after {made} steps (exit code {code}):\n{_tail(output)}")
         lines = Path(folder, "lines")
         return _recording(records[0], plan, lines.read_text(encoding="utf-8") if lines.exists() else "")
 
@@ -122,8 +127,8 @@ def _environment(tree: Tree, file: Path, plan: Plan, more: Mapping[str, str] | N
 def _run(command: Sequence[str], tree: Tree, environment: dict[str, str], log: Path, timeout: float) -> int:
     with log.open("wb") as output:
         try:
-            process = subprocess.Popen(command, cwd=tree.folder, env=environment, stdin=subprocess.DEVNULL, stdout=output,
-                                       stderr=subprocess.STDOUT, start_new_session=True)
+            process = subprocess.Popen(command, cwd=tree.folder, env=environment, stdin=subprocess.DEVNULL,
+                                       stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         except OSError as error:
             raise HarnessError(f"{command[0]} cannot be run: {error.strerror or error}") from None
         try:
@@ -131,7 +136,7 @@ def _run(command: Sequence[str], tree: Tree, environment: dict[str, str], log: P
         except subprocess.TimeoutExpired:
             _end(process)
             tail = _tail(log.read_text(encoding="utf-8", errors="replace"))
-            raise HarnessError(f"the program had not made its steps after {timeout:.0f} seconds:\n{tail}") from None
+            raise TooLarge(f"the program had not made its steps after {timeout:.0f} seconds:\n{tail}") from None
         except BaseException:
             _end(process)
             raise
@@ -146,12 +151,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def _failure(output: str) -> type[HarnessError]:
+    return TooLarge if "out of memory" in output else HarnessError
+
+
 def _why_nothing(command: Sequence[str], code: int, output: str) -> str:
     if code != 0:
         return f"the program failed before its first optimizer step (exit code {code}):\n{_tail(output)}"
     return (
-        f"`{' '.join(command)}` ended without an optimizer step that could be seen; it must train with torch.optim in a "
-        f"Python that reads PYTHONPATH (no -I, no -S):\n{_tail(output)}"
+        f"`{' '.join(command)}` ended without an optimizer step that could be seen; it must train with torch.optim, "
+        f"in a Python that reads PYTHONPATH (no -I, no -S):\n{_tail(output)}"
     )
 
 

@@ -34,7 +34,7 @@ class Ratio:
 
 
 def ratio(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Ratio:
-    """The ratio of median step times, each arm given as the steps of its runs, in pairs. At least one pair is needed."""
+    """The ratio of median step times, each arm given as the steps of its runs, in pairs (at least one)."""
     pairs = [(_thinned(a), _thinned(b)) for a, b in zip(before, after, strict=True)]
     observed = _of_medians(pairs)
     generator = random.Random(_SEED)
@@ -88,7 +88,8 @@ def shift(before: Sequence[float], after: Sequence[float]) -> tuple[float, float
         return abs(b - a) / scale if math.isfinite(b - a) else math.inf, 0.0
     variances = statistics.variance(before) / len(before), statistics.variance(after) / len(after)
     error = math.sqrt(sum(variances))
-    freedom = sum(variances) ** 2 / max(sum(v**2 / (n - 1) for v, n in zip(variances, (len(before), len(after)))), 1e-300)
+    degrees = sum(v**2 / (n - 1) for v, n in zip(variances, (len(before), len(after))))
+    freedom = sum(variances) ** 2 / max(degrees, 1e-300)
     return abs(b - a) / scale, _student(freedom) * error / scale
 
 

@@ -113,7 +113,9 @@ def _all_save(before: Sequence[Recording], after: Sequence[Recording]) -> bool:
     return all((a.peak_memory or 0) > (b.peak_memory or 0) for a, b in zip(before, after))
 
 
-def _losses(before: Sequence[Recording], after: Sequence[Recording], training: Training) -> tuple[float, float, list[str]]:
+def _losses(
+    before: Sequence[Recording], after: Sequence[Recording], training: Training
+) -> tuple[float, float, list[str]]:
     """How far training moved, how far it may, and what a reader should know about it."""
     notes: list[str] = []
     if not any(loss is not None for run in before for loss in run.losses):

@@ -1,5 +1,6 @@
 """Python imports this by itself before a program begins: it lets the recorder in, and is otherwise not there."""
 
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -17,7 +18,5 @@ def _run_hidden() -> None:
 
 
 if os.environ.get("TORCHLINT_RECORD"):
-    import torchlint_recorder
-
-    torchlint_recorder.arrange(os.environ["TORCHLINT_RECORD"])
+    importlib.import_module("torchlint_recorder").arrange(os.environ["TORCHLINT_RECORD"])
 _run_hidden()

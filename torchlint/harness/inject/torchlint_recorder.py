@@ -206,7 +206,7 @@ class Recorder:
             "steps": len(self.marks),
             "other_steps": self.others,
             "times": self._times(),
-            "losses": [sum(float(part) for part in parts) if parts else None for parts in self.losses[:len(self.marks)]],
+            "losses": [sum(map(float, parts)) if parts else None for parts in self.losses[: len(self.marks)]],
             "rates": [float(rate) for rate in self.rates],
             "peak_memory": self._peak(),
             "weights": self.weights,
@@ -241,7 +241,8 @@ class Recorder:
 
 def _trace(plan: dict[str, Any]) -> None:
     """Note which of the planned lines are run, in this process and in those that it forks."""
-    wanted = {os.path.realpath(os.path.join(plan["root"], f)): (f, set(ls)) for f, ls in plan["lines"].items()}
+    root = os.path.realpath(plan["root"])
+    wanted = {f"{root}{os.sep}{file}": (file, set(lines)) for file, lines in plan["lines"].items()}
     out = os.open(os.path.join(plan["folder"], "lines"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)  # noqa: PTH118
     seen: set[tuple[str, int]] = set()
     real: dict[str, Any] = {}
@@ -292,5 +293,5 @@ def _own(path: str, inside: str = "", *, keeps: bool = False) -> None:
 
 def _copy() -> str:
     with contextlib.suppress(OSError, ValueError, KeyError), open(os.environ["TORCHLINT_RECORD"]) as file:  # noqa: PTH123
-        return os.path.realpath(json.load(file)["root"]) + os.sep
+        return f"{os.path.realpath(json.load(file)['root'])}{os.sep}"
     return ""

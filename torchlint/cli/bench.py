@@ -1,0 +1,68 @@
+"""``torchlint bench``: what each fix gains, measured on a reference training loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from torchlint.cli import measuring
+
+
+@click.command(short_help="Measure what each fix gains, on reference training loops.")
+@click.option("--rule", "rules", multiple=True, metavar="SLUG",
+              help="Measure the loop of this rule, or the whole script of this name, only (may be repeated).")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "mps"]), default="auto", show_default=True,
+              help="Where to train.")
+@click.option("--size", type=click.Choice(["small", "medium", "large"]),
+              help="How large a loop is; by default each size in turn, up to the largest that fits.")
+@click.option("--quick", is_flag=True, help="The small size and few steps: a few minutes for everything.")
+@measuring.options
+@click.pass_context
+def bench(
+    ctx: click.Context, /, rules: tuple[str, ...], device: str, size: str | None, quick: bool, **given: Any
+) -> None:
+    """Measure what each fix gains: a training loop that has the mistake, before and after torchlint's own fix.
+
+    Runs alternate, each in a process of its own. Exit code 1 where a fix is slower or changes the result. It needs
+    torch: `pip install 'torchlint[harness]'`.
+    """
+    ctx.exit(measuring.guarded(lambda: _execute(rules, device, size, quick, given)))
+
+
+def _execute(rules: tuple[str, ...], wanted: str, size: str | None, quick: bool, given: dict[str, Any]) -> int:
+    from torchlint.harness import loops, machines
+    from torchlint.harness.measuring import Effort
+    from torchlint.harness.runs import HarnessError
+
+    chosen = _chosen(rules, loops.loops())
+    device = machines.device(wanted)
+    effort = Effort(
+        steps=given["steps"] or (20 if quick else 40),
+        warm_up=5 if quick else 10,
+        repeats=given["repeat"] or (3 if quick else 5),
+        most_repeats=max(given["repeat"] or 0, 5 if quick else 12),
+        threads=max(1, machines.cpus() // 2) if device.kind == "cpu" else None,
+        timeout=60.0 if quick else 180.0,
+    )
+    sizes = (size,) if size else loops.SIZES[:1] if quick else loops.SIZES
+    results, failed = [], []
+    with measuring.Progress(len(chosen)) as progress:
+        for loop in chosen:
+            try:
+                results += loops.measured(loop, sizes, device, effort, progress.say)
+            except HarnessError as error:
+                failed.append(f"{loop.name}: {error}")
+            progress.advance()
+    notes = ["memory is that of the main process: data-loader workers are not counted"] if device.kind == "cpu" else []
+    measurement = measuring.measurement(device, machines.commit(loops.folder()), effort, results, notes)
+    return measuring.deliver(measurement, given, failed)
+
+
+def _chosen(names: tuple[str, ...], known: list[Any]) -> list[Any]:
+    """The loops of these names, in order; all where none is given."""
+    by_name = {loop.name: loop for loop in known}
+    for name in names:
+        if name not in by_name:
+            raise click.UsageError(f"there is no reference loop '{name}'; there are {', '.join(by_name)}")
+    return [by_name[name] for name in dict.fromkeys(names)] if names else known

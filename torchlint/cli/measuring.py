@@ -1,0 +1,117 @@
+"""What ``bench`` and ``verify`` have in common: options, a progress bar, and where the report goes."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from torchlint.harness.machines import Device
+    from torchlint.harness.measuring import Effort
+    from torchlint.harness.reports import Measurement
+    from torchlint.harness.verdicts import Comparison
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--steps", type=click.IntRange(min=5), metavar="N", help="Optimizer steps that each run times."),
+    click.option("--repeat", type=click.IntRange(min=1), metavar="N", help="Pairs of runs, before and after."),
+    click.option("--output-format", type=click.Choice(["text", "json", "html"]), default="text", show_default=True,
+                 help="How to report."),
+    click.option("-o", "--output-file", type=click.Path(dir_okay=False), help="Write the report to this file."),
+    click.option("--save-plot", type=click.Path(dir_okay=False), metavar="FILE.png",
+                 help="Write step times and losses as a picture (needs matplotlib)."),
+    click.option("--no-diff", is_flag=True, help="Leave the diffs that were measured out of the text."),
+)
+
+
+def options(command: Command) -> Command:
+    """Decorator: the options of both commands."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """The exit code of ``work``; 2, with a message, where it cannot be done."""
+    from torchlint.config import ConfigError
+    from torchlint.harness.runs import HarnessError
+
+    try:
+        return work()
+    except (HarnessError, ConfigError, OSError) as error:
+        click.echo(f"torchlint: {error}", err=True)
+        return 2
+
+
+def measurement(
+    device: Device, commit: str | None, effort: Effort, results: Sequence[Comparison], notes: Sequence[str]
+) -> Measurement:
+    """The results with what they were made on, here and now."""
+    from torchlint.harness import machines
+    from torchlint.harness.reports import Measurement
+
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    return Measurement(machines.machine(), device.name, device.torch, commit, now, effort.words, tuple(results),
+                       tuple(notes))
+
+
+def deliver(measured: Measurement, given: dict[str, Any], failed: Sequence[str] = ()) -> int:
+    """Write the report where the options say; the exit code: 1 where a fix fails its gate, 2 where a run failed."""
+    from torchlint.harness.reports import render
+    from torchlint.reporting import display
+    from torchlint.reporting.terminal import columns
+
+    to_file = given["output_file"]
+    colour = to_file is None and display(sys.stdout, os.environ).colour
+    text = render(measured, given["output_format"], colour=colour, width=max(columns(), 100),
+                  diffs=not given["no_diff"])
+    if to_file is not None:
+        Path(to_file).write_text(text, encoding="utf-8")
+    else:
+        click.echo(text, nl=False, color=colour)
+    if given["save_plot"]:
+        from torchlint.harness.reports import plot
+
+        plot.save(measured, Path(given["save_plot"]))
+    for message in failed:
+        click.echo(f"torchlint: {message}", err=True)
+    return 2 if failed else 1 if measured.fails else 0
+
+
+class Progress:
+    """A bar on stderr with what is being run; plain lines, one for each part, where stderr is no terminal."""
+
+    def __init__(self, parts: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
+            TimeElapsedColumn(), console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
+        )  # fmt: skip
+        self._task = self._bar.add_task("measuring", total=parts)
+
+    def __enter__(self) -> Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def say(self, what: str) -> None:
+        """Show what is run now."""
+        self._bar.update(self._task, description=what)
+
+    def advance(self) -> None:
+        """One more part is done."""
+        self._bar.advance(self._task)
