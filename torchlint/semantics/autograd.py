@@ -7,7 +7,7 @@ output is only read after it has been detached or turned into Python numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import libcst as cst
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.callers import events_in_runs, may_be_without_grad, reached_elsewhere, runs_of
+from torchlint.semantics.escapes import leaves_with_a_graph
 from torchlint.semantics.library import is_module
 from torchlint.semantics.modes import parts_of
 from torchlint.semantics.recording import Call, enclosing_blocks
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _WANTED = frozenset({"backward", "target", "yielded", "numpy", "cut", "attribute", "returned"})
 _TRAINS = frozenset({"backward", "target", "attribute", "yielded"})
+_HANDED_OUT = frozenset({"returned", "handed over"})  # to code that nobody sees, which may go backward from it
 _READ = frozenset({"detached", "python", "index"})
 _NEEDS_GRAD = ("backward", "optimizer_step", "scaler_step", "requires_grad", "zero_grad", "export")
 _ENCODERS = frozenset({"torch.nn.TransformerEncoder", "torch.nn.Transformer"})
@@ -48,12 +50,13 @@ class Frame:
 class Wasted:
     """Forwards whose graph nobody uses. ``first`` is the first of them, or the call that leads there.
 
-    ``statements`` are what a ``with torch.no_grad():`` would hold; ``function`` is set where that
-    is the function's whole body.
+    ``regions`` are the statements that a ``with torch.no_grad():`` each would hold, none where that
+    would take the graph from other values too; ``function`` is set where there is one that is the
+    function's whole body, or could be. ``proven``: all that comes out stays the same, for all who are seen.
     """
 
     first: v.Site
-    statements: tuple[Statement, ...]
+    regions: tuple[tuple[Statement, ...], ...]
     function: cst.FunctionDef | None
     proven: bool
 
@@ -184,6 +187,7 @@ class _Regions:
     def __init__(self, models: list[Model], forwards: list[Event]) -> None:
         self.models = models
         self.tree = models[0].tree
+        self.wasted: list[Event] = []
         self.cut = {node for model in models for node in model.machine.cut}
         self.fine: dict[Node, list[Event]] = {}  # forwards that are right as they are, by place
         for event in forwards:
@@ -215,6 +219,7 @@ class _Regions:
             frame = self._home(event)
             if frame is not None and self._is_here(frame.site):
                 places.setdefault(frame.site.node, (event, frame))
+        self.wasted = candidates
         groups: dict[Node, list[tuple[Statement, Event, Frame]]] = {}
         for node, (event, frame) in places.items():
             outermost = self._outermost(node)
@@ -297,8 +302,63 @@ class _Regions:
             first, last = body.index(run[0][0]), body.index(run[-1][0])
             site = v.Site(self.tree, run[0][2].site.node)
             proven = all(event.data.get("training") is False and not _pads_differently(event.subject)
-                         for _, event, _ in run)
-            yield Wasted(site, tuple(body[first:last + 1]), self._whole_function(block, body), proven)
+                         and not event.used & _HANDED_OUT for _, event, _ in run)
+            function = self._whole_function(block, body)
+            if any(map(self._is_scripted, self.tree.ancestors(run[0][2].site.node))):
+                yield Wasted(site, (), None, proven)
+            elif function is not None and self._may_lose_graphs(body):
+                yield Wasted(site, (tuple(body[first:last + 1]),), function, proven)
+            else:
+                yield Wasted(site, self._regions(body[first:last + 1], run), None, proven)
+
+    def _is_scripted(self, node: Node) -> bool:
+        """Whether TorchScript compiles what a node defines."""
+        return any(id(node) in model.machine.scripted for model in self.models)
+
+    def _may_lose_graphs(self, statements: Sequence[Statement]) -> bool:
+        """Whether nothing but the wasted forwards loses its graph under a no_grad around the statements."""
+        functions = [s for s in statements if isinstance(s, cst.FunctionDef)]  # whose body stands on the same line
+        if any(leaves_with_a_graph(self.models, list(f.body.body), f, self.wasted) for f in functions):
+            return False
+        around = self.tree.ancestors(statements[0])
+        scope = next(node for node in around if isinstance(node, cst.FunctionDef | cst.Module))
+        return not leaves_with_a_graph(self.models, statements, scope, self.wasted)
+
+    def _regions(self, statements: list[Statement],
+                 run: list[tuple[Statement, Event, Frame]]) -> tuple[tuple[Statement, ...], ...]:
+        """All of the statements, or of each that holds a wasted forward the largest part that may lose its graphs."""
+        if self._may_lose_graphs(statements):
+            return (tuple(statements),)
+        parts: list[Statement] = []
+        for outermost, _, frame in run:
+            part = self._largest(frame.site.node, outermost)
+            if part is None:
+                return ()
+            if not any(node in parts for node in (part, *self.tree.ancestors(part))):
+                parts = [other for other in parts if part not in set(self.tree.ancestors(other))] + [part]
+        joined: list[tuple[Statement, ...]] = []
+        for part in parts:
+            both = self._between(joined[-1], part) if joined else ()
+            if both and self._may_lose_graphs(both):
+                joined[-1] = both
+            else:
+                joined.append((part,))
+        return tuple(joined)
+
+    def _between(self, region: tuple[Statement, ...], last: Statement) -> tuple[Statement, ...]:
+        """The region, a later statement of its block and all between them; nothing if it is in another block."""
+        body = list(getattr(self.tree.parent(region[0]), "body", ()))
+        return tuple(body[body.index(region[0]):body.index(last) + 1]) if last in body else ()
+
+    def _largest(self, node: Node, outermost: Statement) -> Statement | None:
+        found = None
+        statement: Statement | None = self.tree.statement(node)
+        while statement is not None and statement is not outermost:
+            is_guard = isinstance(statement, cst.If) and found is not None
+            if not is_guard and self._may_lose_graphs([statement]):
+                found = statement
+            statement = self._statement_around(statement)
+        return found if found is not None or not self._may_lose_graphs([outermost]) else outermost
 
     def _may_join(self, block: Node, body: list[Statement], first: Statement, last: Statement) -> bool:
         between = body[body.index(first):body.index(last) + 1]

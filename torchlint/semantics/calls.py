@@ -152,6 +152,7 @@ def decorate(machine: Interpreter, value: v.Value, decorator: v.Value, node: cst
     """What a decorator makes of a function or class."""
     if isinstance(decorator, Lazy):
         decorator = decorator.forced(machine)
+    _note_script(machine, value, decorator, node)
     if not isinstance(value, v.Function):
         return value
     if isinstance(decorator, v.External) and decorator.kind == "grad_context":
@@ -173,6 +174,13 @@ def decorate(machine: Interpreter, value: v.Value, decorator: v.Value, node: cst
     changed = value.copy()
     changed.opaque = True
     return changed
+
+
+def _note_script(machine: Interpreter, value: v.Value, decorator: v.Value, node: cst.Decorator) -> None:
+    made_by = machine.evaluate(node.decorator.func) if isinstance(node.decorator, cst.Call) else decorator
+    if isinstance(made_by, v.Symbol) and made_by.name.startswith("torch.jit.") and isinstance(
+            value, v.Function | v.Class):
+        machine.scripted.add(id(value.node))
 
 
 # What a decorator may do to a function that a rule would have to know.

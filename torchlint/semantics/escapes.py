@@ -16,16 +16,18 @@ import libcst as cst
 
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
+from torchlint.semantics.names import code_below, code_children
 from torchlint.semantics.recording import Call
-from torchlint.syntax.tree import children, walk
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
     from torchlint.semantics.recording import Block, Event
     from torchlint.semantics.scopes import ModuleModel
-    from torchlint.syntax.tree import Node, Statement, Tree
+    from torchlint.syntax.tree import Node, Tree
 
 _Scope = cst.FunctionDef | cst.Module
+_Source = tuple["Node", "Callable[[], Graph]"]
+"""Where a name gets a value, and what that may carry."""
 
 
 class Graph(enum.IntEnum):
@@ -59,23 +61,22 @@ _TEXTS = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString, cst.Int
           cst.Ellipsis, cst.Comparison)
 
 
-def leaves_with_a_graph(models: Sequence[Model], statements: Sequence[Statement], scope: _Scope,
+def leaves_with_a_graph(models: Sequence[Model], statements: Sequence[Node], scope: _Scope,
                         wasted: Collection[Event]) -> bool:
     """Whether a value leaves these statements of a scope that may carry a graph not of the wasted forwards."""
     code = _Code(models[0].module, models, scope, wasted)
     if any(code.escapes(statement) for statement in statements):
         return True
     if not isinstance(scope, cst.FunctionDef) or tuple(statements) != tuple(scope.body.body):
-        bound = code.names_bound_in(statements)
-        if any(code.of_name(name) is Graph.OWN and code.is_read_outside(name, statements) for name in bound):
+        if any(code.is_read_outside(name, statements) for name in code.names_bound_in(statements)):
             return True
     return any(_Code(function.module, models, function.node, wasted, is_called=True).stores_a_graph()
                for function in _called_in(models, statements) if isinstance(function.node, cst.FunctionDef))
 
 
-def _called_in(models: Sequence[Model], statements: Sequence[Statement]) -> Iterator[v.Function]:
+def _called_in(models: Sequence[Model], statements: Sequence[Node]) -> Iterator[v.Function]:
     """The project's functions that run inside of the statements; modules' forwards are what is wasted."""
-    inside = {node for statement in statements for node in walk(statement)}
+    inside = {node for statement in statements for node in code_below(statement)}
     seen: set[Node] = set()
     for model in models:
         for entry in model.entries:
@@ -126,11 +127,17 @@ class _Code:
         self.wasted = wasted
         self.forwards = {event.site.node for event in wasted}
         self.declared: set[str] = set()
-        self.sources: dict[str, list[Callable[[], Graph]]] = {}
-        self.kept: dict[str, list[Callable[[], Graph]]] = {}  # what is put into the value of a name
+        self.sources: dict[str, list[_Source]] = {}
+        self.kept: dict[str, list[_Source]] = {}  # what is put into the value of a name
         self.graphs: dict[str, Graph] = {}
         self._collect(Graph.OWN if is_called else Graph.GIVEN)
         self._settle()
+
+    def _nodes(self) -> Iterator[Node]:
+        """The scope's nodes; a module's functions have names of their own."""
+        if isinstance(self.scope, cst.FunctionDef):
+            return code_below(self.scope)
+        return (node for statement in self.scope.body for node in _own_nodes(statement))
 
     # ------------------------------------------------------------------- names
 
@@ -148,31 +155,32 @@ class _Code:
         while changed:
             changed = False
             for name, sources in self.sources.items():
-                graph = joined(source() for source in [*sources, *self.kept.get(name, ())])
+                graph = joined(source() for _, source in [*sources, *self.kept.get(name, ())])
                 if graph > self.graphs[name]:
                     self.graphs[name] = graph
                     changed = True
 
     def _collect(self, given: Graph) -> None:
-        for node in walk(self.scope):
+        for node in self._nodes():
             if isinstance(node, cst.Param):
-                self._add(node.name.value, lambda: given)
+                self._add(node.name.value, node, lambda: given)
             elif isinstance(node, cst.Global | cst.Nonlocal):
                 self.declared.update(item.name.value for item in node.names)
             elif isinstance(node, cst.ImportAlias | cst.ExceptHandler):
                 self._imported(node)
             elif isinstance(node, cst.FunctionDef | cst.ClassDef) and node is not self.scope:
-                self._add(node.name.value, lambda: Graph.GIVEN)
+                self._add(node.name.value, node, lambda: Graph.GIVEN)
             else:
                 for target, source in self._bindings(node):
-                    self._bind(target, source)
+                    self._bind(node, target, source)
             if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
                 self._kept_by(node, node.func)
 
-    def _add(self, name: str, source: Callable[[], Graph]) -> None:
-        self.sources.setdefault(name, []).append(source)
+    def _add(self, name: str, node: Node, source: Callable[[], Graph]) -> None:
+        self.sources.setdefault(name, []).append((node, source))
 
     def _imported(self, node: cst.ImportAlias | cst.ExceptHandler) -> None:
+        target: Node | None
         if isinstance(node, cst.ExceptHandler):
             target = node.name.name if node.name is not None else None
         elif isinstance(self.scope, cst.Module):
@@ -180,7 +188,7 @@ class _Code:
         else:
             target = node.asname.name if node.asname is not None else node.name
         if isinstance(target, cst.Name):
-            self._add(target.value, lambda: Graph.GIVEN)
+            self._add(target.value, node, lambda: Graph.GIVEN)
 
     def _bindings(self, node: Node) -> Iterator[tuple[cst.BaseExpression, Callable[[], Graph]]]:
         if isinstance(node, cst.Assign):
@@ -192,10 +200,8 @@ class _Code:
             yield node.target, lambda: self._of_augmented(node)
         elif isinstance(node, cst.NamedExpr):
             yield node.target, lambda: self.of(node.value)
-        elif isinstance(node, cst.For):
-            yield node.target, lambda: self._of_items(node, node.iter)
-        elif isinstance(node, cst.CompFor):
-            yield node.target, lambda: self._of_items(node, node.iter)
+        elif isinstance(node, cst.For | cst.CompFor):
+            yield node.target, lambda: self._of_items(node.target, node.iter)
         elif isinstance(node, cst.WithItem) and node.asname is not None:
             yield node.asname.name, lambda: computed(iter([self.of(node.item)]))
 
@@ -212,32 +218,32 @@ class _Code:
             return Graph.NONE
         return computed(iter([self.of(node.target), self.of(node.value)]))
 
-    def _of_items(self, loop: Node, iterable: cst.BaseExpression) -> Graph:
+    def _of_items(self, target: Node, iterable: cst.BaseExpression) -> Graph:
         """Of what a loop binds; rows of a tensor are computed."""
-        return Graph.NONE if self._is_seen_plain(loop) else computed(iter([self.of(iterable)]))
+        return Graph.NONE if self._is_seen_plain(target) else computed(iter([self.of(iterable)]))
 
-    def _bind(self, target: cst.BaseExpression, source: Callable[[], Graph]) -> None:
+    def _bind(self, node: Node, target: cst.BaseExpression, source: Callable[[], Graph]) -> None:
         if isinstance(target, cst.Name):
-            self._add(target.value, source)
+            self._add(target.value, node, source)
         elif isinstance(target, cst.Tuple | cst.List):
             for element in target.elements:
-                self._bind(element.value, lambda: computed(iter([source()])))
+                self._bind(node, element.value, lambda: computed(iter([source()])))
         elif isinstance(target, cst.Subscript | cst.Attribute):
             root = _root(target)
             if root is not None:
-                self.kept.setdefault(root, []).append(source)
+                self.kept.setdefault(root, []).append((node, source))
 
     def _kept_by(self, call: cst.Call, method: cst.Attribute) -> None:
         root = _root(method.value)
         if root is not None and (method.attr.value in _KEEPING or _is_in_place(method.attr.value)):
-            self.kept.setdefault(root, []).append(lambda: joined(self.of(a.value) for a in call.args))
+            self.kept.setdefault(root, []).append((call, lambda: joined(self.of(a.value) for a in call.args)))
 
     def _is_own(self, place: cst.BaseExpression) -> bool:
         """Whether what is stored there stays with a value that this code made, such as a list."""
         root = _root(place)
         if root is None or root in self.declared or root not in self.sources:
             return False
-        return joined(source() for source in self.sources[root]) is Graph.NONE
+        return joined(source() for _, source in self.sources[root]) is Graph.NONE
 
     # ------------------------------------------------------------- expressions
 
@@ -261,7 +267,7 @@ class _Code:
             return joined(map(self.of, (node.left, node.right)))
         if isinstance(node, cst.IfExp):
             return joined(map(self.of, (node.body, node.orelse)))
-        if isinstance(node, cst.NamedExpr | cst.StarredElement | cst.Element | cst.DictElement | cst.StarredDictElement):
+        if isinstance(node, cst.NamedExpr | cst.BaseElement | cst.BaseDictElement):
             return self.of(node.value)
         if isinstance(node, cst.Tuple | cst.List | cst.Set | cst.Dict):
             return joined(map(self.of, node.elements))
@@ -309,6 +315,8 @@ class _Code:
         if "factory" in flags:
             wants = any(a.keyword is not None and a.keyword.value == "requires_grad" for a in node.args)
             return Graph.GIVEN if wants else Graph.NONE
+        if name == "torch.load":
+            return Graph.GIVEN  # parameters perhaps, but what is computed cannot be saved with its graph
         if known is None and not name.startswith(_PLAIN):
             return Graph.OWN
         return computed(iter(given))
@@ -325,53 +333,62 @@ class _Code:
 
     # ----------------------------------------------------------------- escapes
 
-    def escapes(self, statement: Statement) -> bool:
+    def escapes(self, statement: Node) -> bool:
         """Whether a statement returns, or stores where others see it, what may carry a graph of its own."""
         returns = (node for node in _own_nodes(statement) if isinstance(node, cst.Return) and node.value is not None)
         if any(not self._is_seen_plain(node) and self.of(node.value) is Graph.OWN for node in returns):  # type: ignore[arg-type]
             return True
-        return any(self._stores(node) for node in walk(statement))
+        return any(self._stores(node) for node in code_below(statement))
 
     def stores_a_graph(self) -> bool:
-        """Whether the code stores such a value anywhere, or yields while it runs."""
-        return any(self._stores(node) for node in walk(self.scope))
+        """Whether the code stores such a value where others see it."""
+        return any(self._stores(node) for node in code_below(self.scope))
 
     def _stores(self, node: Node) -> bool:
+        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+            return self._hands_over(node.value)
         if isinstance(node, cst.Call):
-            method = node.func
-            if not isinstance(method, cst.Attribute) or self._symbol(method) is not None or self._is_own(method.value):
-                return False
-            if method.attr.value in _KEEPING:
-                return any(self.of(argument.value) is Graph.OWN for argument in node.args)
-            return _is_in_place(method.attr.value) and self.of(node) is Graph.OWN and not isinstance(
-                method.value, cst.Call)
-        return any(self._is_outside(place) and source() is Graph.OWN
+            return self._changes(node)
+        return any(self._is_outside(place, node) and source() is Graph.OWN
                    for target, source in self._bindings(node) for place in _places(target))
 
-    def _is_outside(self, place: cst.BaseExpression) -> bool:
-        if isinstance(place, cst.Name):
-            return place.value in self.declared
+    def _hands_over(self, call: cst.Call) -> bool:
+        """Whether a call is made for its effect, which may be to keep what it is given."""
+        callee = call.func
+        if self._symbol(callee) is not None or (isinstance(callee, cst.Attribute) and self._is_own(callee.value)):
+            return False
+        is_builtin = isinstance(callee, cst.Name) and callee.value not in self.sources and hasattr(
+            builtins, callee.value) and callee.value != "setattr"
+        return not is_builtin and any(self.of(argument.value) is Graph.OWN for argument in call.args)
+
+    def _changes(self, call: cst.Call) -> bool:
+        """Whether a call puts something into what others see."""
+        method = call.func
+        if not isinstance(method, cst.Attribute) or self._symbol(method) is not None or self._is_own(method.value):
+            return False
+        if method.attr.value in _KEEPING:
+            return any(self.of(argument.value) is Graph.OWN for argument in call.args)
+        return _is_in_place(method.attr.value) and self.of(call) is Graph.OWN
+
+    def _is_outside(self, place: cst.BaseExpression, statement: Node) -> bool:
+        if isinstance(place, cst.Name):  # `x += y` may change the tensor that others know as well
+            changes = isinstance(statement, cst.AugAssign) and any(
+                source() is Graph.GIVEN for _, source in self.sources.get(place.value, ()))
+            return changes or place.value in self.declared
         return not self._is_own(place)
 
-    def names_bound_in(self, statements: Sequence[Statement]) -> set[str]:
-        """The names that these statements bind, or put something into."""
-        found: set[str] = set()
-        for node in (node for statement in statements for node in walk(statement)):
-            for target, _ in self._bindings(node):
-                roots = map(_root, _places(target))
-                found.update(root for root in roots if root is not None)
-            if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-                root = _root(node.func.value)
-                if root is not None and (node.func.attr.value in _KEEPING or _is_in_place(node.func.attr.value)):
-                    found.add(root)
-        return found & self.sources.keys()
+    def names_bound_in(self, statements: Sequence[Node]) -> set[str]:
+        """The names to which these statements bind, or add, what may carry a graph of its own."""
+        inside = {node for statement in statements for node in code_below(statement)}
+        return {name for name, sources in self.sources.items()
+                for node, source in [*sources, *self.kept.get(name, ())] if node in inside and source() is Graph.OWN}
 
-    def is_read_outside(self, name: str, statements: Sequence[Statement]) -> bool:
+    def is_read_outside(self, name: str, statements: Sequence[Node]) -> bool:
         """Whether code outside of the statements may read what they bound to a name."""
-        inside = {node for statement in statements for node in walk(statement)}
-        targets = {part for node in walk(self.scope) for target, _ in self._bindings(node)
+        inside = {node for statement in statements for node in code_below(statement)}
+        targets = {part for node in code_below(self.scope) for target, _ in self._bindings(node)
                    for part in _places(target) if not isinstance(node, cst.AugAssign)}
-        reads = (node for node in walk(self.scope) if isinstance(node, cst.Name) and node.value == name
+        reads = (node for node in code_below(self.scope) if isinstance(node, cst.Name) and node.value == name
                  and node not in inside and node not in targets and self._is_load(node))
         return any(not self._is_bound_anew(read, name, statements) for read in reads)
 
@@ -381,16 +398,18 @@ class _Code:
             return False
         return not isinstance(above, cst.Arg) or above.keyword is not node
 
-    def _is_bound_anew(self, read: Node, name: str, statements: Sequence[Statement]) -> bool:
+    def _is_bound_anew(self, read: Node, name: str, statements: Sequence[Node]) -> bool:
         """Whether every way from the statements to a place that reads the name binds it first."""
         block = self.tree.parent(statements[0])
         around = {block, *self.tree.ancestors(statements[0])}
         here: Node = read
         for above in self.tree.ancestors(read):
             is_common = above in around
+            if not is_common and isinstance(above, cst.FunctionDef | cst.Lambda):
+                return name in _names_of(above)
             if not is_common and self._loop_binds(above, here, name):
                 return True
-            body = list(above.body) if isinstance(above, cst.IndentedBlock | cst.Module) else []
+            body: list[Node] = list(above.body) if isinstance(above, cst.IndentedBlock | cst.Module) else []
             if is_common and not body:
                 return False  # in the header of a statement around
             first, last = 0, body.index(here) if here in body else 0
@@ -408,7 +427,7 @@ class _Code:
     def _loop_binds(self, loop: Node, inner: Node, name: str) -> bool:
         if isinstance(loop, cst.For):
             return inner is loop.body and name in map(_root, _places(loop.target))
-        fors = [node for node in walk(loop) if isinstance(node, cst.CompFor)]
+        fors = [node for node in code_below(loop) if isinstance(node, cst.CompFor)]
         return any(name in map(_root, _places(part.target)) for part in fors)
 
     def _always_binds(self, statement: Node, name: str) -> bool:
@@ -420,6 +439,18 @@ class _Code:
 
     def _runs_again(self, block: Node) -> bool:
         return any(isinstance(above, cst.For | cst.While) for above in self.tree.ancestors(block))
+
+
+def _names_of(function: cst.FunctionDef | cst.Lambda) -> set[str]:
+    """The names that a function binds itself."""
+    found = {node.name.value for node in code_below(function) if isinstance(node, cst.Param)}
+    for node in code_below(function):
+        if isinstance(node, cst.Assign):
+            found.update(place.value for target in node.targets for place in _places(target.target)
+                         if isinstance(place, cst.Name))
+        elif isinstance(node, cst.For):
+            found.update(place.value for place in _places(node.target) if isinstance(place, cst.Name))
+    return found
 
 
 def _root(place: cst.BaseExpression | Node) -> str | None:
@@ -446,5 +477,5 @@ def _own_nodes(node: Node) -> Iterator[Node]:
     """The nodes of a statement without those of functions and classes that it defines."""
     yield node
     if not isinstance(node, cst.FunctionDef | cst.ClassDef | cst.Lambda):
-        for child in children(node):
+        for child in code_children(node):
             yield from _own_nodes(child)

@@ -87,6 +87,7 @@ class Interpreter:
         self.active: list[Any] = []  # functions being followed, for recursion
         self.reached: set[int] = set()  # functions that a real context has run, by id of the node
         self.named: set[int] = set()  # functions that something refers to
+        self.scripted: set[int] = set()  # functions and classes that TorchScript compiles, by id of the node
         self.cut: set[int] = set()  # functions whose run was cut short, by id of the node
         self.recursive: set[int] = set()  # functions of which a call inside themselves was not followed
         self.containers: list[Any] = []  # Sequentials, to be simulated if nobody calls them
@@ -106,6 +107,7 @@ class Interpreter:
         self.forwarded: set[int] = set()  # modules that were called, by id
         self.bias_uses: list[v.BiasUse] = []
         self.alive: list[Any] = []  # keeps objects alive whose ids are used as keys
+        self.noted: dict[cst.CSTNode, list[v.Value]] = {}  # what assignments bound, loops took and returns gave
 
     # ------------------------------------------------------------------ nodes
 
@@ -199,6 +201,12 @@ class Interpreter:
             target.names[name] = value
         else:
             frame.names[name] = value
+
+    def note(self, node: cst.CSTNode, value: v.Value) -> None:
+        """Keep what a run of a statement gave."""
+        seen = self.noted.setdefault(node, [])
+        if not seen or seen[-1] is not value:
+            seen.append(value)
 
     def write(self, target: Any, key: Any, value: Any) -> None:
         """Change the heap: a dict entry, or a slot of a Sequence; undone and joined at branches."""

@@ -347,7 +347,7 @@ def unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, argumen
     if name in ("append", "extend", "update", "add"):
         for value in arguments.all():
             machine.consume(value, node, "stored")
-            v.mark_used(value, "stored")
+            v.mark_used(value, "handed over")
         machine.emit("method", node, receiver, arguments=arguments, name=name)
         return v.Unknown(name)
     if name in ("step", "zero_grad", "unscale_", "scale"):

@@ -40,6 +40,7 @@ def assign(machine: Interpreter, node: cst.Assign) -> None:
         value = machine.evaluate(node.value)
     if isinstance(value, v.Array):
         value.held = True
+    machine.note(node, value)
     for target in node.targets:
         assign_to(machine, target.target, value)
 
@@ -79,6 +80,7 @@ def annotated(machine: Interpreter, node: cst.AnnAssign) -> None:
         value = machine.evaluate(node.value)
         if isinstance(value, v.Unknown) and not value.cut:
             value = value_of_annotation(machine, node.annotation, value.name, machine.frame) or value
+        machine.note(node, value)
         assign_to(machine, node.target, value)
     elif machine.frame.owner is not None and machine.frame.function is None and isinstance(node.target, cst.Name):
         hinted = value_of_annotation(machine, node.annotation, node.target.value, machine.frame)
@@ -98,6 +100,7 @@ def augmented(machine: Interpreter, node: cst.AugAssign) -> None:
         value = v.Counter() if isinstance(value.value, (int, float)) else value
     if isinstance(old, v.Array) and isinstance(value, v.Array):
         value.owner = old
+    machine.note(node, value)
     assign_to(machine, node.target, value)
 
 
@@ -250,6 +253,7 @@ def passes_over(machine: Interpreter, iterable: v.Value, target: cst.BaseExpress
     """How often a loop over the value is run, and what each run binds: once, or once per known element."""
 
     def bind_to(value: v.Value) -> Callable[[], None]:
+        machine.note(target, value)
         return lambda: assign_to(machine, target, value)
 
     if isinstance(iterable, v.External) and isinstance(iterable.items, v.Sequence):
@@ -397,6 +401,7 @@ def class_(machine: Interpreter, node: cst.ClassDef) -> None:
 
 def return_(machine: Interpreter, node: cst.Return) -> str:
     value = machine.evaluate(node.value) if node.value is not None else v.NONE
+    machine.note(node, value)
     machine.frame.returns.append(value)
     return machine.exit(node, "return")
 

@@ -248,6 +248,12 @@ def _wrapper(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.
     machine.emit("construct", node, inner, inner, arguments, name=name)
     if name == "torch.jit.trace":
         machine.emit("export", node, inner, arguments=arguments)
+    if name == "torch.jit.script":
+        given = arguments.get("obj", 0) or v.NONE
+        for option in given.options():
+            kind = option.cls if isinstance(option, v.Instance) else option
+            if isinstance(kind, v.Function | v.Class):
+                machine.scripted.add(id(kind.node))
     if inner is None:
         return v.Unknown(name)
     if name.startswith("copy.") and not isinstance(inner, (v.External, v.Instance)):

@@ -17,8 +17,11 @@ that are returned to code that nobody sees. So does `.numpy()` without `.detach(
 
 Fix safety:
 Safe where the module is proven to be in eval mode: inside `torch.no_grad()` all values stay the same. Otherwise unsafe,
-and there is none where only a part of a compound statement would have to be wrapped. It is unsafe too for a module that
-holds `nn.TransformerEncoder`: without gradients, in eval mode, that takes a faster path, which gives zeros for padding.
+and so where code that nobody sees is given the output, as it might go backward from it. A function is decorated only if
+nothing else that it returns or stores may carry a graph, such as a loss on a parameter or an argument; else what runs
+the forward is wrapped alone. There is no fix where that would be a part of a statement, nor where TorchScript compiles
+the function. It is unsafe for a module that holds `nn.TransformerEncoder`: without gradients, in eval mode, that takes
+a faster path, which gives zeros for padding.
 
 Evidence:
 No measurement yet.
@@ -47,7 +50,8 @@ if TYPE_CHECKING:
     from torchlint.syntax.tree import Statement, Tree
 
 rule = Rule("TL107", since="0.1",
-            names=("eval", "detach", "data", "item", "numpy", "cpu", "tolist", "argmax", "save_image"),
+            names=("eval", "detach", "data", "item", "numpy", "cpu", "tolist", "argmax", "save_image",
+                   "script"),
             triggers=(b".eval", b".detach", b".data", b".item", b".numpy", b".cpu", b".tolist", b"argmax",
                       b"save_image"),
             training=Training(gains="memory"))
@@ -300,6 +304,197 @@ rule.bad(
     """,
     show=False,
 )
+rule.bad(
+    """
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Prompt:
+        def __init__(self, teacher: nn.Module):
+            self.teacher = teacher
+            self.prompt = nn.Parameter(torch.zeros(10))
+
+        def loss(self, x):
+            self.teacher.eval()
+            target = self.teacher(x).detach()
+    #                ^^^^^^^^^^^^^^^
+            return F.mse_loss(self.prompt, target)
+
+        def kept(self, image, x, losses):
+            self.teacher.eval()
+            target = self.teacher(x)
+    #                ^^^^^^^^^^^^^^^
+            target = target.detach()
+            losses.append((image - target).abs().mean())
+            self.last, image = image, image * 2
+            self.twice = image
+
+        def changed(self, image, x):
+            self.teacher.eval()
+            image += self.prompt
+            print(self.teacher(x).mean().item())
+    #             ^^^^^^^^^^^^^^^
+
+        def noted(self, image, x):
+            self.teacher.eval()
+            self.note(image * 2)
+            print(self.teacher(x).mean().item())
+    #             ^^^^^^^^^^^^^^^
+
+        def note(self, value):
+            self.noted_value = value
+
+        def later(self, image, x):
+            self.teacher.eval()
+            want = self.teacher(x).detach()
+    #              ^^^^^^^^^^^^^^^
+
+            def closure():
+                return (image - want).abs().mean()
+
+            return closure
+
+        def score(self, x, y):
+            self.teacher.eval()
+            correct = (self.teacher(x).argmax(1) == y).sum()
+    #                  ^^^^^^^^^^^^^^^
+            return {"correct": correct.item(), "prompt": self.prompt}
+
+    def regularized(net: nn.Module, prompt, train_loader, val_loader):
+        net.eval()
+        for x, y in val_loader:
+            penalty = (prompt ** 2).sum()
+            print(F.mse_loss(net(x), y).item())
+    #                        ^^^^^^
+        penalty.backward()
+    """,
+    fixed="""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Prompt:
+        def __init__(self, teacher: nn.Module):
+            self.teacher = teacher
+            self.prompt = nn.Parameter(torch.zeros(10))
+
+        def loss(self, x):
+            self.teacher.eval()
+            with torch.no_grad():
+                target = self.teacher(x).detach()
+            return F.mse_loss(self.prompt, target)
+
+        def kept(self, image, x, losses):
+            self.teacher.eval()
+            with torch.no_grad():
+                target = self.teacher(x)
+            target = target.detach()
+            losses.append((image - target).abs().mean())
+            self.last, image = image, image * 2
+            self.twice = image
+
+        def changed(self, image, x):
+            self.teacher.eval()
+            image += self.prompt
+            with torch.no_grad():
+                print(self.teacher(x).mean().item())
+
+        def noted(self, image, x):
+            self.teacher.eval()
+            self.note(image * 2)
+            with torch.no_grad():
+                print(self.teacher(x).mean().item())
+
+        def note(self, value):
+            self.noted_value = value
+
+        def later(self, image, x):
+            self.teacher.eval()
+            with torch.no_grad():
+                want = self.teacher(x).detach()
+
+            def closure():
+                return (image - want).abs().mean()
+
+            return closure
+
+        @torch.no_grad()
+        def score(self, x, y):
+            self.teacher.eval()
+            correct = (self.teacher(x).argmax(1) == y).sum()
+            return {"correct": correct.item(), "prompt": self.prompt}
+
+    def regularized(net: nn.Module, prompt, train_loader, val_loader):
+        net.eval()
+        for x, y in val_loader:
+            penalty = (prompt ** 2).sum()
+            with torch.no_grad():
+                print(F.mse_loss(net(x), y).item())
+        penalty.backward()
+    """,
+    applicability=Applicability.SAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+    from torch import nn
+    from torch.jit import ignore
+
+    class Scorer(nn.Module):
+        def __init__(self, net: nn.Module):
+            super().__init__()
+            self.net = net
+            self.weight = nn.Parameter(torch.ones(3))
+
+        @torch.jit.export
+        def score(self, x):
+            self.net.eval()
+            print(self.net(x).mean().item())
+    #             ^^^^^^^^^^^
+
+        @ignore(drop=True)
+        def report(self, x):
+            self.net.eval()
+            print(self.net(x).mean().item())
+    #             ^^^^^^^^^^^
+
+    class Compiled(nn.Module):
+        def show(self, net: nn.Module, x):
+            net.eval()
+            print(net(x).mean().item())
+    #             ^^^^^^
+
+    def distance(net: nn.Module, image, x):
+        net.eval()
+        return (image - net(x).detach()).abs().mean()
+    #                   ^^^^^^
+
+    compiled = torch.jit.script(Compiled())
+    """,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def evaluate(model: torch.nn.Module, x, y):
+        model.eval()
+        return torch.nn.functional.mse_loss(model(x), y)
+    #                                       ^^^^^^^^
+    """,
+    fixed="""
+    import torch
+
+    @torch.no_grad()
+    def evaluate(model: torch.nn.Module, x, y):
+        model.eval()
+        return torch.nn.functional.mse_loss(model(x), y)
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
 rule.ok(
     """
     import torch
@@ -507,25 +702,27 @@ def _without_gradients(tree: Tree, wasted: Wasted) -> Fix | None:
     if named is None:
         return None
     name, edits = named
-    function = wasted.function or _on_one_line(tree, wasted)
+    whole = [statement for region in wasted.regions for statement in region]
+    function = wasted.function or _on_one_line(tree, wasted, whole)
     decorated = decorate(tree, function, f"{name}()") if function is not None else []
     if function is not None and function.asynchronous is not None:
         decorated = []  # a decorator would only see the coroutine being made
-        if function in wasted.statements or any(_awaits(statement) for statement in wasted.statements):
+        if function in whole or any(map(_awaits, whole)):
             return None
     change = decorated
     if not decorated or _turns_off(tree, function):
-        change = wrap_in_with(tree, wasted.statements, f"with {name}():") or decorated
+        wrapped = [wrap_in_with(tree, region, f"with {name}():") for region in wasted.regions]
+        change = [edit for edits in wrapped if edits for edit in edits] if all(wrapped) else decorated
     if not change:
         return None
     safety = Applicability.SAFE if wasted.proven else Applicability.UNSAFE
     return Fix(f"Turn gradients off with `{name}()`", safety, (*edits, *change))
 
 
-def _on_one_line(tree: Tree, wasted: Wasted) -> cst.FunctionDef | None:
+def _on_one_line(tree: Tree, wasted: Wasted, statements: list[Statement]) -> cst.FunctionDef | None:
     """The function that is the statement to wrap, as its body stands on its own line."""
     around = next((node for node in tree.ancestors(wasted.first.node) if isinstance(node, cst.FunctionDef)), None)
-    return around if around in wasted.statements else None
+    return around if around in statements else None
 
 
 def _turns_off(tree: Tree, function: cst.FunctionDef | None) -> bool:
