@@ -14,6 +14,7 @@ from torchlint.cli.bench import bench
 from torchlint.cli.check import check, fix
 from torchlint.cli.inform import config, rule, version
 from torchlint.cli.output import prepare_streams
+from torchlint.cli.verify import verify
 
 INTERRUPTED = 130
 """What a shell expects of a program that Ctrl-C ended: 128 and the signal's number."""
@@ -33,7 +34,7 @@ def cli() -> None:
     """
 
 
-for command in (check, fix, rule, bench, config, version):
+for command in (check, fix, rule, bench, verify, config, version):
     cli.add_command(command)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchlint.cli import measuring
+
+if TYPE_CHECKING:
+    from torchlint.harness.verdicts import Comparison
 
 
 @click.command(short_help="Measure what each fix gains, on reference training loops.")
@@ -41,12 +44,13 @@ def _execute(rules: tuple[str, ...], wanted: str, size: str | None, quick: bool,
         steps=given["steps"] or (20 if quick else 40),
         warm_up=5 if quick else 10,
         repeats=given["repeat"] or (3 if quick else 5),
-        most_repeats=max(given["repeat"] or 0, 5 if quick else 12),
+        most_repeats=given["repeat"] or (5 if quick else 12),
         threads=max(1, machines.cpus() // 2) if device.kind == "cpu" else None,
         timeout=60.0 if quick else 180.0,
     )
     sizes = (size,) if size else loops.SIZES[:1] if quick else loops.SIZES
-    results, failed = [], []
+    results: list[Comparison] = []
+    failed: list[str] = []
     with measuring.Progress(len(chosen)) as progress:
         for loop in chosen:
             try:

@@ -22,7 +22,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option("--steps", type=click.IntRange(min=5), metavar="N", help="Optimizer steps that each run times."),
-    click.option("--repeat", type=click.IntRange(min=1), metavar="N", help="Pairs of runs, before and after."),
+    click.option("--repeat", type=click.IntRange(min=1), metavar="N",
+                 help="Pairs of runs, before and after; by default as many as the noise asks for."),
     click.option("--output-format", type=click.Choice(["text", "json", "html"]), default="text", show_default=True,
                  help="How to report."),
     click.option("-o", "--output-file", type=click.Path(dir_okay=False), help="Write the report to this file."),

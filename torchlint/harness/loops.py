@@ -19,7 +19,7 @@ from torchlint.rules.registry import all_rules
 from torchlint.rules.rule import Rule, Training
 
 SIZES = ("small", "medium", "large")
-_WHOLE = Training(moves_random_stream=True)
+_WHOLE = Training(gains="run", moves_random_stream=True)
 """How a script with all of the mistakes is judged: some of its fixes move the random stream."""
 
 
@@ -75,7 +75,7 @@ def measured(
             return
         for size in sizes:
             arms = (Arm(before, _Command(loop.path.name, size, device.kind)),
-                    Arm(after, _Command(loop.path.name, size, device.kind)))
+                    Arm(after, _Command(loop.path.name, size, device.kind, _launcher(loop, device))))
             try:
                 if loop.training.gains == "schedule":
                     yield _schedule(nothing, arms, effort, on_run)
@@ -99,9 +99,17 @@ class _Command:
     script: str
     size: str
     device: str
+    launcher: tuple[str, ...] = ()
 
     def __call__(self, seed: int) -> Sequence[str]:
-        return [sys.executable, self.script, "--size", self.size, "--seed", str(seed), "--device", self.device]
+        return [sys.executable, *self.launcher, self.script, "--size", self.size, "--seed", str(seed), "--device", self.device]
+
+
+def _launcher(loop: Loop, device: Device) -> tuple[str, ...]:
+    """What Python runs a fixed script with: nothing, or torchrun with a process for each GPU."""
+    if loop.training.launcher == "python":
+        return ()
+    return ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(device.count))
 
 
 def _tree(loop: Loop, to: Path) -> Tree:

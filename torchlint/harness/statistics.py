@@ -1,9 +1,11 @@
-"""What repeated timings of two arms prove: a ratio of medians, with the interval that chance leaves open.
+"""What repeated timings of two arms prove: a ratio, with the interval that chance leaves open.
 
+What an arm takes is the median step of a run, which no interruption by the system moves; or the
+mean step, where the gain is not in every step: a validation, or batches that arrive in bursts.
 Runs come in pairs, one of each arm, near in time, so that what slows the machine for a while slows
 both. Steps of one run are alike and runs are not, so the bootstrap draws pairs of runs first and
 steps within them then (a cluster bootstrap: Davison and Hinkley, Bootstrap Methods and their
-Application, 1997, section 3.8). Medians, because a step that the system interrupts says nothing.
+Application, 1997, section 3.8).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 _RESAMPLES = 1_000
@@ -33,28 +35,36 @@ class Ratio:
         return (self.high - self.low) / self.median
 
 
-def ratio(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Ratio:
-    """The ratio of median step times, each arm given as the steps of its runs, in pairs (at least one)."""
-    pairs = [(_thinned(a), _thinned(b)) for a, b in zip(before, after, strict=True)]
-    observed = _of_medians(pairs)
+Middle = Callable[[Sequence[float]], float]
+
+
+def ratio(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]], middle: Middle) -> Ratio:
+    """The ratio of step times, each arm given as the steps of its runs, in pairs (at least one).
+
+    ``middle`` is the median or the mean.
+    """
+    pairs = [(_positive(a), _positive(b)) for a, b in zip(before, after, strict=True)]
+    observed = _of_runs(pairs, middle)
     generator = random.Random(_SEED)
     drawn = []
     for _ in range(_RESAMPLES):
         runs = generator.choices(pairs, k=len(pairs))
-        drawn.append(_of_medians([(generator.choices(a, k=len(a)), generator.choices(b, k=len(b))) for a, b in runs]))
+        drawn.append(_of_runs([(_redrawn(a, generator), _redrawn(b, generator)) for a, b in runs], middle))
     drawn.sort()
     return Ratio(observed, drawn[round(0.025 * (_RESAMPLES - 1))], drawn[round(0.975 * (_RESAMPLES - 1))])
 
 
-def _of_medians(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
-    """The geometric mean over pairs of the ratio of the runs' medians: each pair counts once."""
-    logs = [math.log(statistics.median(a) / statistics.median(b)) for a, b in pairs]
-    return math.exp(statistics.fmean(logs))
+def _of_runs(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], middle: Middle) -> float:
+    """The median over pairs of the ratio of their runs: each pair counts once."""
+    return statistics.median(middle(a) / middle(b) for a, b in pairs)
 
 
-def _thinned(times: Sequence[float]) -> Sequence[float]:
-    step = math.ceil(len(times) / _MOST_STEPS)
-    return [max(time, 1e-9) for time in times[::step]]
+def _redrawn(times: Sequence[float], generator: random.Random) -> Sequence[float]:
+    return generator.choices(times, k=min(len(times), _MOST_STEPS))
+
+
+def _positive(times: Sequence[float]) -> Sequence[float]:
+    return [max(time, 1e-9) for time in times]
 
 
 def largest_difference(before: Sequence[float | None], after: Sequence[float | None]) -> float:

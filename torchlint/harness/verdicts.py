@@ -45,9 +45,10 @@ class Verdict(str, enum.Enum):
 class Comparison:
     """One fix (or all of them together), measured.
 
-    Times are seconds of a median step, memory bytes at the peak (medians over the runs); ratios
-    are before / after. ``loss_difference`` is relative: the largest along the curves of one seed,
-    or, for a fix that moves the random stream, of the mean final loss over seeds.
+    Times are seconds of a step (a run's median, or its mean where the rule gains over a run), memory
+    bytes at the peak; of several runs the median. Ratios are before / after. ``loss_difference`` is
+    relative: the largest along the curves of one seed, or, for a fix that moves the random stream,
+    of the mean final loss over seeds.
     """
 
     name: str
@@ -77,7 +78,8 @@ def judge(
     name: str, rule: str | None, before: Sequence[Recording], after: Sequence[Recording], training: Training, diff: str
 ) -> Comparison:
     """The verdict on pairs of runs, the n-th of both arms with the n-th seed."""
-    times = ratio([run.times for run in before], [run.times for run in after])
+    middle = statistics.median if training.gains == "step" else statistics.fmean
+    times = ratio([run.times for run in before], [run.times for run in after], middle)
     memory_before, memory_after = _memory(before), _memory(after)
     memory = memory_before / memory_after if memory_before and memory_after else None
     difference, allowed, notes = _losses(before, after, training)
@@ -95,8 +97,8 @@ def judge(
         notes.append(f"the machine is too noisy for a finer answer: the interval is {times.width:.0%} wide")
     return Comparison(
         name, rule, verdict, reason,
-        time_before=statistics.median(statistics.median(run.times) for run in before),
-        time_after=statistics.median(statistics.median(run.times) for run in after),
+        time_before=statistics.median(middle(run.times) for run in before),
+        time_after=statistics.median(middle(run.times) for run in after),
         time_ratio=times,
         memory_before=memory_before, memory_after=memory_after, memory_ratio=memory,
         loss_difference=difference if math.isfinite(difference) else None, loss_allowed=allowed,
@@ -130,6 +132,9 @@ def _losses(
         notes.append(f"the fix moves the random stream, and {len(known)} seeds cannot show that training is the same")
         broken = any(math.isfinite(a) and not math.isfinite(b) for a, b in known)
         return (math.inf if broken else 0.0), 0.0, notes
-    notes.append(f"the fix moves the random stream: final losses are compared over {len(known)} seeds")
+    if len({a for a, _ in known}) == 1:
+        notes.append("the fix moves the random stream, and all seeds train alike: whether training is the same is open")
+        return 0.0, 0.0, notes
+    notes.append(f"the fix moves the random stream: mean final losses over {len(known)} seeds are compared")
     moved, chance = shift([a for a, _ in known], [b for _, b in known])
     return moved, chance + training.tolerance, notes

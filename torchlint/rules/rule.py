@@ -19,7 +19,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torchlint.findings import Applicability, Finding, Fix, Severity
 from torchlint.rules.example import Example
@@ -45,18 +45,21 @@ class Option:
 class Training:
     """What a rule's fix does to a training run: how the harness measures and judges it.
 
-    ``gains`` is what the fix is for: step time, peak memory, or the schedule of a rule about
-    correctness. ``tolerance`` is the largest relative difference of losses that still counts as the
+    ``gains`` is what the fix is for: the time of every step, the time of a run as a whole (validation
+    and the start of workers included), peak memory, or the schedule of a rule about correctness.
+    ``tolerance`` is the largest relative difference of losses that still counts as the
     same training. A fix that ``moves_random_stream`` (initial weights or augmentations are drawn in
     another order) is judged by final losses over several seeds. ``gpus`` says how many GPUs it takes
-    to show anything, and ``on_gpu_only`` why.
+    to show anything, and ``on_gpu_only`` why. What is fixed is started by the ``launcher``, with a
+    process for each GPU where that is torchrun.
     """
 
-    gains: str = "time"
+    gains: Literal["step", "run", "memory", "schedule"] = "step"
     tolerance: float = 1e-5
     moves_random_stream: bool = False
     gpus: int = 0
     on_gpu_only: str = ""
+    launcher: Literal["python", "torchrun"] = "python"
 
 
 class Rule:

@@ -38,6 +38,7 @@ def arrange(plan_file: str) -> None:
     with open(plan_file, encoding="utf-8") as file:  # noqa: PTH123
         plan = json.load(file)
     random.seed(plan["seed"])
+    _shift_seeds(random, "seed", plan["seed"])
     sys.meta_path.insert(0, _AfterTorch(Recorder(plan)))
     if plan.get("original"):
         _keep_off(plan["root"])
@@ -88,8 +89,10 @@ class Recorder:
 
         self.torch = torch
         torch.manual_seed(self.plan["seed"])
+        _shift_seeds(torch, "manual_seed", self.plan["seed"])
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(self.plan["seed"])
+            _shift_seeds(sys.modules["numpy"].random, "seed", self.plan["seed"])
         if self.plan.get("threads"):
             torch.set_num_threads(self.plan["threads"])
         optimizer.register_optimizer_step_pre_hook(self._before_step)
@@ -237,6 +240,16 @@ class Recorder:
             return []
         files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
         return sorted(f for f in files if f.startswith(original + os.sep) and "site-packages" not in f)[:20]
+
+
+def _shift_seeds(module: Any, name: str, shift: int) -> None:
+    """A program that sets a seed of its own gets another one in every run, or all runs would be one."""
+    original = getattr(module, name)
+
+    def seeded(seed: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return original(seed + shift if isinstance(seed, int) else seed, *args, **kwargs)
+
+    setattr(module, name, seeded)
 
 
 def _trace(plan: dict[str, Any]) -> None:

@@ -38,14 +38,14 @@ def render(measurement: Measurement, *, colour: bool, width: int, diffs: bool) -
 def _table(measurement: Measurement) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
-    table.add_column("verdict", max_width=22)
+    table.add_column("verdict", no_wrap=True)
     table.add_column("time ratio (95%)", no_wrap=True)
     table.add_column("memory", no_wrap=True)
     for result in measurement.results:
         ratio = result.time_ratio
         table.add_row(
             _name(result),
-            Text(result.verdict.value, _COLOURS[result.verdict]),
+            Text(result.verdict.value.removesuffix(" on this device"), _COLOURS[result.verdict]),
             f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio is not None else "",
             f"{result.memory_ratio:.2f}" if result.memory_ratio is not None else "",
         )
@@ -66,10 +66,10 @@ def _describe(console: Console, result: Comparison) -> None:
         console.print(f"          after  {_bar(result.time_after, longest)} {duration(result.time_after)}: "
                       f"{ratio.median:.2f} times as fast (95%: {ratio.low:.2f} to {ratio.high:.2f})")
     if result.memory_before and result.memory_after:
-        console.print(f"  memory  {memory(result.memory_before)} before, {memory(result.memory_after)} after at the peak")
+        console.print(f"  memory  {memory(result.memory_before)} before, {memory(result.memory_after)} after, peak")
     if result.loss_difference is not None and result.loss_allowed is not None:
-        console.print(f"  losses  differ by {result.loss_difference:.1g} of their size at most; "
-                      f"{result.loss_allowed:.1g} is allowed; {2 * result.repeats} runs")
+        console.print(f"  losses  differ by {result.loss_difference:.1g} of their size, {result.loss_allowed:.1g} is "
+                      f"allowed; {2 * result.repeats} runs")
     if result.rates_before:
         console.print(f"  learning rate before {curve(result.rates_before)} {_rates(result.rates_before)}")
         console.print(f"                after  {curve(result.rates_after)} {_rates(result.rates_after)}")

@@ -61,7 +61,7 @@ rule = Rule(
     names=("DataLoader", "next"),
     triggers=(b"DataLoader",),
     options=(Option("num-workers", 4, int, "The number of workers that the fix writes."),),
-    training=Training(moves_random_stream=True),
+    training=Training(gains="run", moves_random_stream=True),
 )
 
 rule.bad(

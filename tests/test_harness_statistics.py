@@ -1,0 +1,140 @@
+"""The harness's statistics, on made-up timings whose answer is known."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+
+from torchlint.harness.runs import Recording
+from torchlint.harness.statistics import final_loss, largest_difference, ratio, shift
+from torchlint.harness.verdicts import Comparison, Verdict, judge
+from torchlint.rules.rule import Training
+
+
+def steps(mean: float, noise: float, seed: int, *, count: int = 40, drift: float = 0.0) -> list[float]:
+    """A run's step times: noise around a mean that is a bit off in every run, and a few interruptions."""
+    generator = random.Random(seed)
+    level = mean * (1 + generator.gauss(0, drift))
+    times = [level * (1 + abs(generator.gauss(0, noise))) for _ in range(count)]
+    for place in generator.sample(range(count), 2):
+        times[place] *= 10
+    return times
+
+
+def recording(times: list[float], losses: list[float | None], memory: int = 1000, weights: float = 1.0) -> Recording:
+    return Recording("cpu", "cpu", "2.13", 1, len(times), tuple(times), tuple(losses), (), memory, (weights,))
+
+
+def judged(
+    before: list[list[float]], after: list[list[float]], *, memory: tuple[int, int] = (1000, 1000),
+    losses: tuple[list[list[float | None]], list[list[float | None]]] | None = None, training: Training | None = None,
+) -> Comparison:  # fmt: skip
+    same: list[list[float | None]] = [[1.0, 0.5] for _ in before]
+    one, other = losses or (same, same)
+    return judge(
+        "fix", None, [recording(t, lo, memory[0]) for t, lo in zip(before, one)],
+        [recording(t, lo, memory[1]) for t, lo in zip(after, other)], training or Training(), "diff",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_tenth_is_found(seed: int) -> None:
+    before = [steps(0.110, 0.02, seed * 100 + i, drift=0.005) for i in range(5)]
+    after = [steps(0.100, 0.02, seed * 100 + 50 + i, drift=0.005) for i in range(5)]
+    found = ratio(before, after, statistics.median)
+    assert found.low < found.median < found.high
+    assert found.median == pytest.approx(1.1, rel=0.02)
+    assert judged(before, after).verdict is Verdict.FASTER
+    assert judged(after, before).verdict is Verdict.SLOWER
+
+
+def test_noise_is_not_called_a_gain() -> None:
+    verdicts = []
+    for seed in range(60):
+        before = [steps(0.1, 0.05, seed * 100 + i, drift=0.01) for i in range(5)]
+        after = [steps(0.1, 0.05, seed * 100 + 50 + i, drift=0.01) for i in range(5)]
+        verdicts.append(judged(before, after).verdict)
+    assert verdicts.count(Verdict.UNCHANGED) >= 58
+
+
+def test_the_interval_holds_the_truth() -> None:
+    held = 0
+    for seed in range(60):
+        before = [steps(0.13, 0.05, seed * 100 + i, drift=0.01) for i in range(6)]
+        after = [steps(0.1, 0.05, seed * 100 + 50 + i, drift=0.01) for i in range(6)]
+        found = ratio(before, after, statistics.median)
+        held += found.low <= 1.3 <= found.high
+    assert held >= 48  # of 57 that 95% would be: few runs make a bootstrap a little too sure
+
+
+def test_a_slow_spell_of_the_machine_slows_both() -> None:
+    spells = [1.0, 1.0, 2.5, 1.0, 1.7]
+    before = [[t * s for t in steps(0.12, 0.02, i)] for i, s in enumerate(spells)]
+    after = [[t * s for t in steps(0.10, 0.02, 50 + i)] for i, s in enumerate(spells)]
+    assert ratio(before, after, statistics.median).median == pytest.approx(1.2, rel=0.02)
+    assert judged(before, after).verdict is Verdict.FASTER
+
+
+def test_a_wide_interval_is_said() -> None:
+    before = [steps(mean, 0.02, i) for i, mean in enumerate([0.1, 0.2, 0.05])]
+    after = [steps(mean, 0.02, i) for i, mean in enumerate([0.2, 0.1, 0.1])]
+    found = judged(before, after)
+    assert found.verdict is Verdict.UNCHANGED
+    assert any("too noisy" in note for note in found.notes)
+
+
+def test_memory_counts_where_time_does_not() -> None:
+    same = [[0.1] * 20] * 3
+    assert judged(same, same, memory=(1200, 1000)).verdict is Verdict.LESS_MEMORY
+    assert judged(same, same, memory=(1010, 1000)).verdict is Verdict.UNCHANGED
+    assert judged(same, same, memory=(1000, 1200)).verdict is Verdict.UNCHANGED
+
+
+def test_losses_of_one_seed_must_agree() -> None:
+    same, times = [[1.0, 0.5, None, 0.25]] * 3, [[0.1] * 20] * 3
+    other: list[list[float | None]] = [[1.0, 0.5, None, 0.2501]] * 3
+    found = judged(times, times, losses=(same, other))
+    assert (found.verdict, found.verdict.fails) == (Verdict.DIFFERENT, True)
+    assert found.loss_difference == pytest.approx(4e-4, rel=1e-3)
+    assert judged(times, times, losses=(same, other), training=Training(tolerance=1e-2)).verdict is Verdict.UNCHANGED
+    broken: list[list[float | None]] = [[1.0, math.nan, None, 0.25]] * 3
+    assert judged(times, times, losses=(same, broken)).verdict is Verdict.DIFFERENT
+    none: list[list[float | None]] = [[None] * 4] * 3
+    assert any("no loss was seen" in note for note in judged(times, times, losses=(none, none)).notes)
+
+
+def finals(mean: float, seeds: range, spread: float = 0.05) -> list[list[float | None]]:
+    return [[2.0, 2.0, 2.0, random.Random(seed).gauss(mean, spread)] for seed in seeds]
+
+
+def test_a_moved_random_stream_is_judged_by_its_spread() -> None:
+    moved = Training(moves_random_stream=True)
+    times = [[0.1] * 20] * 5
+    alike = [judged(times, times, losses=(finals(1.0, range(i, i + 5)), finals(1.0, range(i + 5, i + 10))),
+                    training=moved).verdict for i in range(0, 400, 10)]
+    assert alike == [Verdict.UNCHANGED] * 40
+    worse = judged(times, times, losses=(finals(1.0, range(5)), finals(1.5, range(5, 10))), training=moved)
+    assert worse.verdict is Verdict.DIFFERENT
+    few = judged(times[:3], times[:3], losses=(finals(1.0, range(3)), finals(1.5, range(5, 8))), training=moved)
+    assert few.verdict is Verdict.UNCHANGED
+    assert any("cannot show" in note for note in few.notes)
+    one_seed = judged(times, times, losses=([[1.0]] * 5, [[1.1]] * 5), training=moved)
+    assert one_seed.verdict is Verdict.UNCHANGED
+    assert any("is open" in note for note in one_seed.notes)
+
+
+def test_small_things() -> None:
+    assert largest_difference([1.0, None], [1.0, 3.0]) == 0
+    assert largest_difference([1.0], [math.inf]) == math.inf
+    assert largest_difference([math.nan], [math.nan]) == 0
+    assert final_loss([None, None]) is None
+    assert final_loss([9.0, 9.0, 9.0, 1.0]) == 1.0
+    moved, chance = shift([1.0, 1.1, 0.9], [1.2, 1.3, 1.1])
+    assert moved == pytest.approx(0.2)
+    assert 0.3 < chance < 1.5
+    assert shift([1.0], [2.0]) == (1.0, 0.0)
+    same = [[0.5, 0.5]] * 2
+    assert ratio(same, same, statistics.fmean) == ratio(same, same, statistics.fmean)

@@ -1,0 +1,100 @@
+"""A user's own program, measured before and after the fixes in copies of its tree: nothing of the user's is touched."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torchlint.harness.arms import Fixes, Tree, copy, fix
+from torchlint.harness.measuring import Arm, Effort, OnRun, compare, exercised
+from torchlint.harness.runs import HarnessError, Recording
+from torchlint.harness.verdicts import Comparison, Verdict
+from torchlint.rules.registry import all_rules
+from torchlint.rules.rule import Training
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A command line, the folder it runs in, and the tree that is copied and fixed."""
+
+    command: tuple[str, ...]
+    folder: Path
+    root: Path
+
+    def __call__(self, seed: int) -> Sequence[str]:
+        """The command of a run; seeds are set by the recorder."""
+        return self.command
+
+    @classmethod
+    def here(cls, command: Sequence[str]) -> Program:
+        """A command of the working folder; its tree is the repository around, or the folder itself without one."""
+        folder = Path.cwd()
+        found = subprocess.run(["git", "rev-parse", "--show-toplevel"], capture_output=True, text=True, check=False) \
+            if shutil.which("git") else None
+        root = Path(found.stdout.strip()) if found is not None and found.returncode == 0 else folder
+        return cls(tuple(command), folder, root if root.is_dir() else folder)
+
+
+def verified(
+    program: Program, rules: Sequence[str], effort: Effort, on_run: OnRun, *, unsafe: bool, each: bool
+) -> Iterator[Comparison]:
+    """All fixes together, then (with ``each``) those of every rule alone. Raises HarnessError where nothing is run."""
+    with tempfile.TemporaryDirectory(prefix="torchlint-verify-") as work:
+        before = copy(program.root, program.folder, Path(work, "before"))
+        after, fixes = _fixed(program, rules, Path(work, "after"), unsafe)
+        if not fixes.diff:
+            raise HarnessError(_nothing_to_fix(fixes, unsafe))
+        arms = Arm(before, program), Arm(after, program)
+        on_run("which fixes the program comes to")
+        unreached = exercised(arms[0], fixes, effort)
+        yield _compared("all fixes", None, arms, fixes, unreached, effort, on_run)
+        changed = list(dict.fromkeys(place.rule for place in fixes.places))
+        for number, slug in enumerate(changed if each and len(changed) > 1 else ()):
+            alone, own = _fixed(program, [slug], Path(work, f"after-{number}"), unsafe)
+            missed = tuple(place for place in unreached if place.endswith(f" {slug}"))
+            yield _compared(slug, slug, (arms[0], Arm(alone, program)), own, missed, effort, on_run)
+
+
+def _fixed(program: Program, rules: Sequence[str], to: Path, unsafe: bool) -> tuple[Tree, Fixes]:
+    tree = copy(program.root, program.folder, to)
+    return tree, fix(tree, rules, unsafe=unsafe)
+
+
+def _compared(
+    name: str, rule: str | None, arms: tuple[Arm, Arm], fixes: Fixes, unreached: tuple[str, ...], effort: Effort,
+    on_run: OnRun,
+) -> Comparison:  # fmt: skip
+    nothing = Comparison(name, rule, Verdict.UNMEASURABLE, diff=fixes.diff, not_exercised=unreached)
+    if fixes.places and len(unreached) == len(fixes.places):
+        return replace(nothing, reason=f"no fix is reached in {effort.steps + effort.warm_up} steps")
+    judged = compare(name, rule, arms, fixes, _training(fixes), effort, on_run)
+    notes = [*judged.notes, *_notes(judged.before, judged.after), *fixes.broken]
+    return replace(judged, not_exercised=unreached, notes=tuple(notes))
+
+
+def _training(fixes: Fixes) -> Training:
+    """How several fixes together are judged: as the one that changes most."""
+    by_slug = {rule.slug: rule.training for rule in all_rules()}
+    known = [training for place in fixes.places if (training := by_slug.get(place.rule)) is not None]
+    return Training(
+        gains="run",
+        tolerance=max((training.tolerance for training in known), default=Training().tolerance),
+        moves_random_stream=any(training.moves_random_stream or training.gains == "schedule" for training in known),
+    )
+
+
+def _notes(before: Sequence[Recording], after: Sequence[Recording]) -> Iterator[str]:
+    original = sorted({file for run in (*before, *after) for file in run.from_original})
+    if original:
+        yield (f"imported from the original tree, not from the fixed copy (an editable install?): "
+               f"{', '.join(original[:3])}{' …' if len(original) > 3 else ''}")
+
+
+def _nothing_to_fix(fixes: Fixes, unsafe: bool) -> str:
+    if fixes.broken:
+        return f"nothing could be fixed: {'; '.join(fixes.broken[:3])}"
+    return "there is nothing to fix" + ("" if unsafe else " safely; --unsafe-fixes takes the other fixes too")
