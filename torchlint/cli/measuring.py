@@ -60,8 +60,8 @@ def measurement(
     from torchlint.harness.reports import Measurement
 
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    return Measurement(machines.machine(), device.name, device.torch, commit, now, effort.words, tuple(results),
-                       tuple(notes))
+    return Measurement(machines.machine(), device.name, device.kind, device.torch, commit, now, effort.words,
+                       tuple(results), tuple(notes))
 
 
 def deliver(measured: Measurement, given: dict[str, Any], failed: Sequence[str] = ()) -> int:

@@ -46,7 +46,7 @@ class Loop:
 
 def folder() -> Path:
     """Where the loops are: beside the package, as a checkout and a wheel have it. HarnessError where they are not."""
-    for found in (Path(__file__).parent / "loops", Path(__file__).parents[2] / "fixtures" / "loops"):
+    for found in (Path(__file__).parent / "reference", Path(__file__).parents[2] / "fixtures" / "loops"):
         if found.is_dir():
             return found
     raise HarnessError("the reference loops are not installed")
@@ -102,7 +102,8 @@ class _Command:
     launcher: tuple[str, ...] = ()
 
     def __call__(self, seed: int) -> Sequence[str]:
-        return [sys.executable, *self.launcher, self.script, "--size", self.size, "--seed", str(seed), "--device", self.device]
+        return [sys.executable, *self.launcher, self.script,
+                "--size", self.size, "--seed", str(seed), "--device", self.device]
 
 
 def _launcher(loop: Loop, device: Device) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from torchlint.findings import Applicability
+from torchlint.rules import evidence
 from torchlint.rules.example import MAIN, Example
 from torchlint.rules.registry import all_rules
 from torchlint.rules.rule import Option, Rule
@@ -30,7 +31,7 @@ _NOTE = "<!-- Written by `python -m torchlint.rules.docs`: edit the rule's file 
 
 
 def sections(rule: Rule) -> dict[str, str]:
-    """The sections of the rule's docstring: heading to Markdown text, in order.
+    """The sections of the rule's docstring, with the evidence that is kept: heading to Markdown text, in order.
 
     A heading stands at the start of a line, after a blank line, and ends in a colon; text may follow on
     its line where it is one of ``REQUIRED`` (any other is a sentence that has a colon).
@@ -46,7 +47,12 @@ def sections(rule: Rule) -> dict[str, str]:
         else:
             lines.append(line)
         blank = not line.strip()
-    return {title: _paragraphs(text) for title, text in found.items()}
+    written = {title: _paragraphs(text) for title, text in found.items()}
+    measured = evidence.told(rule)
+    if measured:
+        said = written.get("Evidence", "")
+        written["Evidence"] = measured if said.startswith("No measurement yet") else f"{said}\n\n{measured}".strip()
+    return written
 
 
 def _paragraphs(lines: list[str]) -> str:

@@ -359,7 +359,7 @@ class Entries:
             self._entry("uncalled", node, run)
 
     def _forward_of(self, module: v.Instance | v.External) -> cst.CSTNode | None:
-        """Where a module's forward stands in a file: its method, or where layers in a row are made; None without one."""
+        """Where a module's forward stands: its method, or where layers in a row are made; None without one."""
         method = module.cls.find("forward") if isinstance(module, v.Instance) else None
         if isinstance(method, v.Function):
             return method.node

@@ -15,12 +15,14 @@ FORMATS = ("text", "json", "html")
 class Measurement:
     """All comparisons of one command, and what they were made on.
 
-    ``machine``, ``device`` and ``torch`` in words, ``commit`` that of the checkout, ``date`` as ISO
-    8601; ``effort`` says how much was run, ``notes`` what a reader should know of all of it.
+    ``machine``, ``device`` and ``torch`` in words, ``kind`` cpu, cuda or mps, ``commit`` that of the
+    checkout, ``date`` as ISO 8601; ``effort`` says how much was run, ``notes`` what a reader should
+    know of all of it.
     """
 
     machine: str
     device: str
+    kind: str
     torch: str
     commit: str | None
     date: str

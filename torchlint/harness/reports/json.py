@@ -19,6 +19,7 @@ def as_data(measurement: Measurement) -> dict[str, Any]:
     return {
         "machine": measurement.machine,
         "device": measurement.device,
+        "kind": measurement.kind,
         "torch": measurement.torch,
         "commit": measurement.commit,
         "date": measurement.date,
