@@ -579,3 +579,23 @@ def test_reference_looks_where_it_will_stand() -> None:
     """))
     inside = next(node for node in walk(tree.module) if isinstance(node, libcst.Call))
     assert editing.reference(tree, "torch.x", inside) == ("inner.x", [])
+
+
+def test_wrap_in_if() -> None:
+    tree = tree_of("def f():\n    save(a)  # all\n    save(b)\n    done()\n")
+    function = tree.module.body[0]
+    assert isinstance(function, libcst.FunctionDef)
+    statements = function.body.body[:2]
+    assert applied(tree, editing.wrap_in_if(tree, statements, "first()")) == (  # type: ignore[arg-type]
+        "def f():\n    if first():\n        save(a)  # all\n        save(b)\n    done()\n")
+
+
+@pytest.mark.parametrize(("before", "text", "after"), [
+    ("f(a, b=1, c=2)\n", "d=3", "f(a, d=3, c=2)\n"),
+    ("f(a,\n  b=1)  # why\n", "d=3", "f(a,\n  d=3)  # why\n"),
+    (f"x = f({'a' * 60}, b=1, c=2)\n", f"d={'e' * 30}", f"x = f({'a' * 60},\n      d={'e' * 30}, c=2)\n"),
+])
+def test_replace_argument(before: str, text: str, after: str) -> None:
+    tree = tree_of(before)
+    call = next(node for node in walk(tree.module) if isinstance(node, libcst.Call))
+    assert applied(tree, editing.replace_argument(tree, call, call.args[1], text)) == after

@@ -48,6 +48,7 @@ def _execute(
     with measuring.Progress(1) as progress:
         results = list(verified(program, rules, effort, progress.say, unsafe=unsafe, each=each))
     run = next((result.before[0] for result in results if result.before), None)
-    device = machines.Device(run.kind, run.device, 1, run.torch) if run else machines.Device("", "unknown", 0, "")
+    kind, torch = (run.kind, run.torch) if run else ("cpu", "unknown")
+    device = machines.Device(kind, run.device if run and kind == "cuda" else machines.name(kind), 1, torch)
     return measuring.deliver(
         measuring.measurement(device, machines.commit(program.root), effort, results, ()), given)

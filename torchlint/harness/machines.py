@@ -57,7 +57,12 @@ def device(wanted: str, python: str = sys.executable) -> Device:
         raise HarnessError(f"torch sees no {kind} device here; --device auto takes what there is")
     if kind == "cuda":
         return Device("cuda", found["gpus"][0], len(found["gpus"]), found["torch"])
-    return Device(kind, _processor() if kind == "cpu" else "Apple GPU", 1, found["torch"])
+    return Device(kind, name(kind), 1, found["torch"])
+
+
+def name(kind: str) -> str:
+    """What a device that torch has no name for is called."""
+    return _processor() if kind == "cpu" else "Apple GPU"
 
 
 def cpus() -> int:

@@ -3,10 +3,11 @@
 Every builder returns a list of edits; one that may have to refuse returns None instead.
 """
 
-from torchlint.syntax.editing.blocks import decorate, unwrap_with, wrap_in_with
+from torchlint.syntax.editing.blocks import block_unit, decorate, unwrap_with, wrap_in_if, wrap_in_with
 from torchlint.syntax.editing.calls import (
     drop_method_call,
     remove_argument,
+    replace_argument,
     replace_callee,
     set_keyword,
     wrap_argument,
@@ -21,6 +22,7 @@ from torchlint.syntax.editing.statements import (
 )
 
 __all__ = [
+    "block_unit",
     "decorate",
     "delete_statement",
     "drop_method_call",
@@ -30,9 +32,11 @@ __all__ = [
     "reference",
     "remove_argument",
     "replace",
+    "replace_argument",
     "replace_callee",
     "set_keyword",
     "unwrap_with",
     "wrap_argument",
+    "wrap_in_if",
     "wrap_in_with",
 ]

@@ -11,6 +11,11 @@ from torchlint.syntax.editing.statements import inner_lines_of_strings, last_off
 from torchlint.syntax.tree import Node, Statement, Tree
 
 
+def wrap_in_if(tree: Tree, statements: Sequence[Statement], test: str) -> list[Edit] | None:
+    """Put consecutive statements of one block under ``if test:``, as ``wrap_in_with`` does."""
+    return wrap_in_with(tree, statements, f"if {test}:")
+
+
 def wrap_in_with(tree: Tree, statements: Sequence[Statement], header: str) -> list[Edit] | None:
     """Put consecutive statements of one block under ``header`` (``with …:``), comments between them included.
 
@@ -24,7 +29,7 @@ def wrap_in_with(tree: Tree, statements: Sequence[Statement], header: str) -> li
     finish = tree.source.line_finish(last_offset(tree, last))
     if not tree.source.is_editable(tree.source.line_begin(begin), finish):
         return None
-    indentation, unit = tree.indentation(first), _unit(tree, first)
+    indentation, unit = tree.indentation(first), block_unit(tree, tree.parent(first))
     edits = [Edit(tree.source.span(begin, begin), header + tree.source.newline + indentation + unit)]
     for here in _lines(tree, statements, begin, finish):
         if here > begin:
@@ -41,9 +46,8 @@ def _are_consecutive(tree: Tree, statements: Sequence[Statement]) -> bool:
     return list(block.body[start : start + len(statements)]) == list(statements)
 
 
-def _unit(tree: Tree, statement: Statement) -> str:
-    """One step of indentation, as the statement's block has it."""
-    block = tree.parent(statement)
+def block_unit(tree: Tree, block: libcst.CSTNode | None) -> str:
+    """One step of indentation, as a block has it."""
     own = block.indent if isinstance(block, libcst.IndentedBlock) else None
     return own or tree.module.default_indent
 

@@ -7,7 +7,7 @@ import re
 import libcst
 
 from torchlint.findings import Edit
-from torchlint.syntax.editing.layout import break_before, realigned
+from torchlint.syntax.editing.layout import break_before, margin_of_replaced, realigned
 from torchlint.syntax.tree import Tree
 
 _TRIVIA = re.compile(r"(?P<comment>#[^\r\n]*)|(?P<comma>,)|(?P<newline>\r\n?|\n)")
@@ -18,6 +18,21 @@ def replace_callee(tree: Tree, call: libcst.Call, text: str) -> list[Edit]:
     old = tree.text_with_parens(call.func)
     columns = 0 if "\n" in old else len(text) - len(old)
     return [Edit(tree.span_with_parens(call.func), text), *realigned(tree, call, columns)]
+
+
+def replace_argument(tree: Tree, call: libcst.Call, argument: libcst.Arg, text: str, added: int = 0) -> list[Edit]:
+    """Replace a whole argument, with its keyword; on a line of its own where its line would become too wide.
+
+    ``added`` is how many columns other edits add to the line.
+    """
+    begin, finish = tree.offsets(argument)
+    margin = margin_of_replaced(tree, call, argument, len(text) + added)
+    if margin is None:
+        return [Edit(tree.source.span(begin, finish), text)]
+    previous = tree.offsets(call.args[call.args.index(argument) - 1])[1]
+    comma, _ = _gap(tree, previous, begin)
+    assert comma is not None
+    return [Edit(tree.source.span(comma + 1, finish), tree.source.newline + margin + text)]
 
 
 def wrap_argument(tree: Tree, call: libcst.Call, argument: libcst.Arg, callee: str, *, maker: str = "") -> list[Edit]:

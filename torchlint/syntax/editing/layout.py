@@ -41,6 +41,17 @@ def break_before(tree: Tree, call: libcst.Call, added: str) -> str:
     return source.newline + margin
 
 
+def margin_of_replaced(tree: Tree, call: libcst.Call, argument: libcst.Arg, columns: int) -> str | None:
+    """The margin of the new line that an argument's replacement needs; None where it may stay in its line."""
+    source, (begin, finish) = tree.source, tree.offsets(argument)
+    line, index = source.line_begin(begin), call.args.index(argument)
+    wide = source.line_finish(finish) - line + columns - (finish - begin) > width(source)
+    if not wide or index == 0 or source.line_begin(tree.offsets(call.args[index - 1])[0]) != line or "#" in (
+            source.text[tree.offsets(call.args[index - 1])[1] : begin]):
+        return None
+    return _margin(tree, call, line)
+
+
 def _margin(tree: Tree, call: libcst.Call, line: int) -> str | None:
     """Where the arguments begin that stand in a line."""
     source = tree.source
