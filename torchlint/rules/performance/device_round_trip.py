@@ -11,8 +11,9 @@ lies between runs on the CPU. PyTorch's tuning guide asks to avoid such synchron
 
 Fix safety:
 Of a chain, the fix drops the part that goes down and up again. It is safe where the chain starts with the same move of
-a batch that a loader gave; it is unsafe otherwise, as the result may then share memory with the value that it was made
-from. Where something lies between, there is no fix: it has to be rewritten with PyTorch's functions.
+a batch that a loader gave, to what is proven to be a device; it is unsafe otherwise, as the result may then share
+memory with the value that it was made from. A move that does more, such as a cast, stays. Where something lies between,
+there is no fix: it has to be rewritten with PyTorch's functions.
 
 Evidence:
 No measurement yet.
@@ -31,6 +32,7 @@ import libcst as cst
 
 from torchlint.findings import Applicability, Edit, Finding, Fix
 from torchlint.rules.rule import Rule, Training
+from torchlint.semantics import values as v
 from torchlint.semantics.statements import assigned_names
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ rule.bad(
     import torch
     from torch.utils.data import DataLoader
 
-    def train(model, dataset, device):
+    def train(model, dataset):
+        device = torch.device("cuda")
         for x, y in DataLoader(dataset):
             x = x.to(device).cpu().to(device)
             #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -57,7 +60,8 @@ rule.bad(
     import torch
     from torch.utils.data import DataLoader
 
-    def train(model, dataset, device):
+    def train(model, dataset):
+        device = torch.device("cuda")
         for x, y in DataLoader(dataset):
             x = x.to(device)
             model(x).sum().backward()
@@ -106,6 +110,49 @@ rule.bad(
             #       ^^^^^^^^^^^^^^
         return x
     """,
+)
+rule.bad(
+    """
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(model, dataset):
+        device = torch.device("cuda")
+        for x, y in DataLoader(dataset):
+            x = x.to(device).to("cpu", torch.float64).to(device)
+            #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+            y = y.to(device).cpu(memory_format=torch.contiguous_format).to(device)
+            #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+            model(x, torch.from_numpy(y.to("cpu", torch.float64).numpy()).to(device))
+            #        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(model, dataset, place):
+        device = torch.device("cuda")
+        for x, y in DataLoader(dataset):
+            x = x.to(device, torch.float16).cpu().to(device, torch.float16)
+            #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+            model(x, y.to(place).cpu().to(place))
+            #        ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import torch
+    from torch.utils.data import DataLoader
+
+    def train(model, dataset, place):
+        device = torch.device("cuda")
+        for x, y in DataLoader(dataset):
+            x = x.to(device, torch.float16).to(device, torch.float16)
+            model(x, y.to(place).to(place))
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
 )
 rule.ok(
     """
@@ -218,6 +265,8 @@ def _fix(model: Model, up: cst.Call, events: list[Event]) -> Fix | None:
     down = up.func.value if isinstance(up.func, cst.Attribute) else None
     lowered = [event.subject.flow.lowered for event in events if event.subject is not None]
     tree = model.tree
+    if not all(e is not None and _only_moves(e) for e in lowered):
+        return None
     through = _through_numpy(down)
     if through is not None and all(e is not None and e.site.node is through for e in lowered):
         return _without_numpy(tree, down, through)  # type: ignore[arg-type]
@@ -230,13 +279,30 @@ def _fix(model: Model, up: cst.Call, events: list[Event]) -> Fix | None:
     is_safe = False
     if isinstance(before, cst.Call) and isinstance(before.func, cst.Attribute):
         tail = tree.source.text[tree.offsets_with_parens(before.func.value)[1]:tree.offsets(before)[1]]
-        if tail == tree.source.text[finish:tree.offsets(up)[1]]:
+        if tail == tree.source.text[finish:tree.offsets(up)[1]] and all(map(_only_moves, events)):
             finish = tree.offsets(up)[1]
             is_safe = all(e and e.subject and e.subject.flow.loader is not None for e in lowered)
     if down.lpar or "#" in tree.source.text[begin:finish] or not tree.source.is_editable(begin, finish):
         return None
     edit = Edit(tree.source.span(begin, finish), "")
     return Fix("Drop the round trip", Applicability.SAFE if is_safe else Applicability.UNSAFE, (edit,))
+
+
+def _only_moves(event: Event) -> bool:
+    """Whether a move is given a device, or nothing, and so changes neither the dtype nor the layout."""
+    given = event.arguments
+    if event.data["how"] in ("numpy", "item", "tolist"):
+        return True
+    if given is None or given.stars or given.double_stars or given.keywords.keys() - {"device", "non_blocking"}:
+        return False
+    places = [*given.positional, *(value for name, value in given.keywords.items() if name == "device")]
+    if event.data["how"] in ("cpu", "cuda", "xpu") and not places:
+        return True
+    return len(places) == 1 and all(_is_device(option) for option in places[0].options())
+
+
+def _is_device(value: v.Value) -> bool:
+    return isinstance(value, v.Device | v.Text) or (isinstance(value, v.Const) and isinstance(value.value, str | int))
 
 
 def _through_numpy(node: cst.CSTNode | None) -> cst.Call | None:

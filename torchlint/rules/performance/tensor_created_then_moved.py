@@ -14,8 +14,9 @@ Fix safety:
 The fix passes `device=` to the factory and drops the move. It is safe where the factory is deterministic, the move
 follows it in the same expression and what names the device is proven to be one. It is unsafe for random factories, as
 the device has a random generator of its own and the numbers differ; where the tensor wants a gradient, as it becomes a
-leaf; and where names or float64 lie between. What factories compute, such as `linspace`, may differ in the last bit.
-There is no fix where the device may be `None`, or code between needs the host.
+leaf; after `expand`, as its rows share memory until they are copied; and where names or float64 lie between. What
+factories compute, such as `linspace`, may differ in the last bit. A dtype or `memory_format=` of the move stays. There
+is no fix where it cannot, where the device may be `None`, or code between needs the host.
 
 Evidence:
 No measurement yet.
@@ -218,6 +219,67 @@ rule.bad(
     applicability=Applicability.UNSAFE,
     show=False,
 )
+rule.bad(
+    """
+    import torch
+
+    def f(x):
+        a = torch.zeros(1, 3, 8, 8).to(x.device, memory_format=torch.channels_last)
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        b = torch.zeros(3).to(x.device, torch.float16, True)
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        c = torch.zeros(3).to(x.device, non_blocking=True, copy=True)
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        d = torch.zeros(3).cuda(0, True)
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        return a, b, c, d
+    """,
+    fixed="""
+    import torch
+
+    def f(x):
+        a = torch.zeros(1, 3, 8, 8, device=x.device).to(memory_format=torch.channels_last)
+        b = torch.zeros(3, device=x.device).to(torch.float16, True)
+        c = torch.zeros(3, device=x.device)
+        d = torch.zeros(3, device="cuda:0")
+        return a, b, c, d
+    """,
+    applicability=Applicability.SAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def f():
+        a = torch.zeros(1, 3, 8, 8).cuda(memory_format=torch.channels_last)
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        b = torch.zeros(1, 3, 8, 8)
+        b = b.cuda(memory_format=torch.channels_last)
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        c = torch.zeros(3).cuda(0, memory_format=torch.preserve_format)
+        #   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+        return a, b, c
+    """,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def f(x):
+        return torch.zeros(1, 3).expand(4, 3).to(x.device)
+        #      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import torch
+
+    def f(x):
+        return torch.zeros(1, 3, device=x.device).expand(4, 3)
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
 rule.ok(
     """
     import torch
@@ -318,6 +380,9 @@ _CHEAP = frozenset({
     "long", "int", "short", "byte", "bool", "to", "type", "fill_", "zero_", "random_", "normal_", "uniform_",
     "requires_grad_",
 })  # fmt: skip
+
+
+_IN_MEMORY = frozenset({"requires_grad_", "expand", "expand_as"})  # what a copy to another device gets rid of
 
 
 @rule.question
@@ -435,14 +500,14 @@ def _takes_device(created: Event) -> bool:
 
 
 def _changes_values(created: Event, steps: list[str], target: _Target) -> bool:
-    """Whether other numbers may come out, or a leaf that wants a gradient instead of a copy of one."""
+    """Whether other numbers may come out, or a leaf that wants a gradient, or rows in one memory, instead of a copy."""
     name = created.data["name"].rpartition(".")[2]
     if name in _RANDOM or any(step in _RANDOM for step in steps):
         return True
     if target.dtype is not None and name not in ("zeros", "ones", "eye", "empty"):
         return True
     wants = created.arguments.get("requires_grad") if created.arguments is not None else None
-    return wants is not None or "requires_grad_" in steps
+    return wants is not None or not _IN_MEMORY.isdisjoint(steps)
 
 
 def _is_wide(text: str) -> bool:
@@ -525,14 +590,40 @@ def _names_a_place(argument: cst.Arg) -> bool:
 
 
 def _without_move(tree: Tree, move: cst.Call, target: _Target, stays_cast: bool) -> list[Edit] | None:
-    """Drop the move, or of ``.to(device, dtype)`` only the device."""
-    others = [a for a in move.args if a is not target.argument and not (
-        a.keyword is not None and a.keyword.value in ("non_blocking", "copy", "memory_format"))]
+    """Drop the move, or of ``.to(device, dtype)`` only the device; None where it says more than can be kept."""
     if target.dtype is not None and stays_cast:
         return []
-    if others and target.argument is not None:
-        return editing.remove_argument(tree, move, target.argument)
-    return editing.drop_method_call(tree, move)
+    if not _says_more(move, target):
+        return editing.drop_method_call(tree, move)
+    if target.dtype is not None or target.argument is None or _name(move) != "to":
+        return None
+    if any(a.keyword is None and isinstance(a.value, cst.Name) and a.value.value in _TRUTHS
+           for a in move.args[:2]):  # no flag may come to stand where the dtype or the device does
+        return None
+    return editing.remove_argument(tree, move, target.argument)
+
+
+def _says_more(move: cst.Call, target: _Target) -> bool:
+    """Whether the move does more than to move: a dtype, a memory format, arguments that nobody sees."""
+    return any(argument is not target.argument and not _is_about_copying(argument, _name(move), index)
+               for index, argument in enumerate(move.args))
+
+
+_TRUTHS = ("True", "False")
+
+
+def _is_about_copying(argument: cst.Arg, method: str, index: int) -> bool:
+    """Whether an argument only says how to copy, of which a tensor that is made in its place needs nothing."""
+    if argument.star:
+        return False
+    if argument.keyword is None:  # `.cuda(0, True)` and `.to(other, True)` are about the copy
+        is_flag = isinstance(argument.value, cst.Name) and argument.value.value in _TRUTHS
+        return is_flag and index == 1 and method in ("cuda", "xpu", "type_as")
+    return argument.keyword.value in ("non_blocking", "copy") and _is_pure(argument.value)
+
+
+def _name(move: cst.Call) -> str:
+    return move.func.attr.value if isinstance(move.func, cst.Attribute) else ""
 
 
 def _between_statements(tree: Tree, move: cst.Call, factory: cst.Call,
@@ -553,6 +644,6 @@ def _between_statements(tree: Tree, move: cst.Call, factory: cst.Call,
         return [], None
     names = [n.value if isinstance(n, cst.Name) else "" for n in (first.targets[0].target, here.targets[0].target)]
     steps = _steps(first.value, factory)
-    if steps is None or set(names) != {receiver.value} or len(move.args) > 1 or receiver.value in target.device:
+    if steps is None or set(names) != {receiver.value} or _says_more(move, target) or receiver.value in target.device:
         return [], None
     return steps, editing.delete_statement(tree, here)
