@@ -1,0 +1,58 @@
+"""Measure every rule on this machine, and keep the report: evidence for the rules' pages.
+
+    python -m tests.tools.evidence --device cuda OUTPUT.json      # an H200-class card: under eight minutes
+    python -m tests.tools.evidence --device cpu docs/evidence/cpu.json --minutes 60
+
+Sizes are taken from the largest that fits downwards on a GPU, where small loops only show how
+launches are overlapped, and from small upwards on a CPU. What is measured is written after every
+loop, so that a run that is cut short keeps what it has. Then ``python -m torchlint.rules.docs
+docs/rules`` brings the pages up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from torchlint.cli.measuring import measurement
+from torchlint.harness import loops, machines
+from torchlint.harness.measuring import Effort
+from torchlint.harness.reports import json
+from torchlint.harness.runs import HarnessError
+from torchlint.harness.verdicts import Comparison
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda", "mps"], default="auto")
+    parser.add_argument("--minutes", type=float, default=7.5, help="no loop is begun after these")
+    arguments = parser.parse_args()
+    device = machines.device(arguments.device)
+    on_cpu = device.kind == "cpu"
+    effort = Effort(steps=40, warm_up=10, repeats=5 if on_cpu else 3, most_repeats=9 if on_cpu else 3,
+                    threads=max(1, machines.cpus() // 2) if on_cpu else None, timeout=150.0 if on_cpu else 60.0)
+    end = time.monotonic() + 60 * arguments.minutes
+    results: list[Comparison] = []
+    for size in ("small", "medium") if on_cpu else ("large", "medium"):
+        for loop in loops.loops():
+            if time.monotonic() > end:
+                sys.stderr.write(f"out of time before {loop.name}, {size}\n")
+                return 0
+            try:
+                found = loops.measured(loop, [size], device, effort, lambda what: None)
+                results += [one for one in found if (one.name, one.reason) not in {(r.name, r.reason) for r in results}
+                            or one.time_ratio is not None]
+            except HarnessError as error:
+                sys.stderr.write(f"{loop.name}, {size}: {error}\n")
+            sys.stderr.write(f"{loop.name}, {size}: {results[-1].verdict.value if results else ''}\n")
+            notes = ["memory is that of the main process: data-loader workers are not counted"] if on_cpu else []
+            whole = measurement(device, machines.commit(loops.folder()), effort, results, notes)
+            arguments.output.write_text(json.render(whole), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
