@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchlint import suppression
-from torchlint.config import Settings, TorchVersion
+from torchlint.config import Configuration, Settings, TorchVersion
 from torchlint.discovery import compile_patterns, match_patterns
 from torchlint.findings import Diagnostic, Finding, Position, Span, sorted_findings
 from torchlint.reporting.report import Applied, Place, excerpt
@@ -41,6 +41,7 @@ class Task:
     """One file to check. ``settings`` is an index, so that a task is cheap to send to a worker.
 
     Where it is not ``on_disk`` (standard input, an editor's buffer) fixes may edit no other file.
+    ``configuration`` finds the settings of those; without one they have the task's own.
     """
 
     path: Path
@@ -50,6 +51,7 @@ class Task:
     target_torch: TorchVersion | None
     size: int = 0
     on_disk: bool = True
+    configuration: Configuration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,16 @@ class Checker:
             findings = comments.kept(findings)
             if not diagnostics:  # what crashed might have been silenced
                 findings += comments.unused(selection)
-        return sorted_findings([selection.with_applicability(finding) for finding in findings]), diagnostics
+        wanted = [self._allowed_elsewhere(selection.with_applicability(finding), task) for finding in findings]
+        return sorted_findings(wanted), diagnostics
+
+    def _allowed_elsewhere(self, finding: Finding, task: Task) -> Finding:
+        """The finding, its fix only shown where it would edit a file that the user wants left alone."""
+        if finding.fix is None or all(edit.span.path == finding.path for edit in finding.fix.edits):
+            return finding
+        from torchlint import rewriting
+
+        return rewriting.allowed(self, finding, task)
 
     def _asked(
         self, source: Source, task: Task, selection: Selection, project: Project | None
@@ -202,11 +213,19 @@ class Checker:
         return self._project(task).changed(changed)
 
     def _selection(self, task: Task) -> Selection:
-        settings = self._settings[task.settings]
+        return self.selection_for(self._settings[task.settings], task.path)
+
+    def settings_of(self, path: Path, task: Task) -> Settings:
+        """The settings of another file than the task's; ConfigError where their file is wrong."""
+        return self._settings[task.settings] if task.configuration is None \
+            else task.configuration.for_folder(path.parent)
+
+    def selection_for(self, settings: Settings, path: Path) -> Selection:
+        """The rules that settings choose for a file."""
         matched = frozenset(
-            pattern for pattern in settings.per_file_ignores if _pattern_matches(pattern, task.path, settings)
+            pattern for pattern in settings.per_file_ignores if _pattern_matches(pattern, path, settings)
         )
-        key = (task.settings, matched)
+        key = (id(settings), matched)
         if key not in self._selections:
             ignored = [name for pattern in matched for name in settings.per_file_ignores[pattern]]
             self._selections[key] = selection_of(settings).without(ignored)

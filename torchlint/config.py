@@ -141,7 +141,7 @@ class Configuration:
         isolated: bool = False,
         working_folder: Path | None = None,
     ) -> None:
-        self._overrides = overrides
+        self._overrides = dict(overrides)  # a view could not be sent to a worker
         self._working_folder = working_folder if working_folder is not None else Path.cwd()
         self._by_folder: dict[Path, Settings] = {}
         self._default = overridden(Settings(root=self._working_folder), overrides)

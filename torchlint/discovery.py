@@ -20,12 +20,16 @@ _WORK_TREES = (".git", ".hg")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A file to check: where it lies, how reports name it, its settings and its project's root."""
+    """A file to check: where it lies, how reports name it, its settings and its project's root.
+
+    ``configuration`` is what found the settings, and finds those of other files.
+    """
 
     path: Path
     shown: str
     settings: Settings
     root: Path
+    configuration: Configuration | None = None
 
 
 @dataclass
@@ -55,7 +59,12 @@ def stdin_target(shown: str | None, configuration: Configuration, working_folder
     if shown is not None and settings.force_exclude and finder.is_excluded(path, settings):
         return None
     name = shown_path(path, folder) if shown is not None else "<stdin>"
-    return Target(path, name, settings, finder.project_root(path.parent, path.parent))
+    return Target(path, name, settings, finder.project_root(path.parent, path.parent), configuration)
+
+
+def is_excluded(path: Path, settings: Settings) -> bool:
+    """Whether a file is left alone unless it is named by hand: its settings exclude it, or a gitignore does."""
+    return _Finder(Configuration(), Path.cwd()).leaves_alone(path, settings)
 
 
 class _Finder:
@@ -121,7 +130,7 @@ class _Finder:
                 return  # a link to a folder, a broken link, a socket
         except OSError:
             return
-        if not is_folder and not self._included(entry, settings):
+        if not is_folder and not self._is_included(entry, settings):
             return
         path = Path(entry.path)
         if self._pattern_excluded(path, settings, is_folder):
@@ -133,10 +142,10 @@ class _Finder:
         else:
             self._add(path, settings, top)
 
-    def _included(self, entry: os.DirEntry[str], settings: Settings) -> bool:
+    def _is_included(self, file: os.DirEntry[str] | Path, settings: Settings) -> bool:
         if settings.include == DEFAULT_INCLUDE:
-            return entry.name.endswith((".py", ".pyw", ".ipynb"))
-        return self._patterns_of(settings.include).match(Path(entry.path), settings.root, is_folder=False)
+            return file.name.endswith((".py", ".pyw", ".ipynb"))
+        return self._patterns_of(settings.include).match(Path(file), settings.root, is_folder=False)
 
     def _pattern_excluded(self, path: Path, settings: Settings, is_folder: bool) -> bool:
         return self._patterns_of(settings.excluded_patterns()).match(path, settings.root, is_folder=is_folder)
@@ -156,6 +165,10 @@ class _Finder:
             self._ignores.ignored(part, True) for part in path.parents
         )
 
+    def leaves_alone(self, path: Path, settings: Settings) -> bool:
+        """Whether a walk from the settings' folder would not come to a file, or not take it."""
+        return not self._is_included(path, settings) or self.is_excluded(path, settings)
+
     def _patterns_of(self, patterns: tuple[str, ...]) -> _Patterns:
         known = self._patterns.get(patterns)
         if known is None:
@@ -165,7 +178,8 @@ class _Finder:
     def _add(self, path: Path, settings: Settings, top: Path) -> None:
         if path not in self._found:
             shown = shown_path(path, self._working_folder)
-            self._found[path] = Target(path, shown, settings, self.project_root(path.parent, top))
+            root = self.project_root(path.parent, top)
+            self._found[path] = Target(path, shown, settings, root, self._configuration)
 
     def _problem(self, path: Path, message: str) -> None:
         self._problems.append(Diagnostic("unreadable", shown_path(path, self._working_folder), message))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from torchlint.checking import Checker, FileResult, Mode, Rewrite, Task, screene
 from torchlint.config import ConfigError, Settings, TorchVersion
 from torchlint.discovery import Target
 from torchlint.findings import Diagnostic, sorted_findings
-from torchlint.reporting.report import Display, Report
+from torchlint.reporting.report import Applied, Display, Report
 from torchlint.requirements import required_torch
 from torchlint.selection import Selection, check_selectors, needs_rules, selection_of
 
@@ -67,7 +67,9 @@ class _Plan:
 
     def task(self, target: Target, settings: int, size: int, *, on_disk: bool = True) -> Task:
         version = target.settings.target_torch or self._required_by(target.path.parent, target.root)
-        return Task(target.path, target.shown, settings, target.root, version, size, on_disk)
+        return Task(
+            target.path, target.shown, settings, target.root, version, size, on_disk, target.configuration
+        )
 
     def add_settings(self, settings: Settings) -> int:
         # Settings are shared by all files below one configuration: identity tells them apart.
@@ -145,10 +147,22 @@ def report_of(results: Iterable[FileResult], problems: Iterable[Diagnostic], fil
         findings=tuple(sorted_findings([finding for result in results for finding in result.findings])),
         diagnostics=tuple(sorted(diagnostics, key=_diagnostic_order)),
         lines={place: text for result in results for place, text in result.lines},
-        applied=tuple(applied for result in results for applied in result.applied),
+        applied=_by_file(applied for result in results for applied in result.applied),
         files=files,
         display=display,
     )
+
+
+def _by_file(applied: Iterable[Applied]) -> tuple[Applied, ...]:
+    """A file's fixes together: those of another file's problems with those of its own."""
+    sums: dict[tuple[str, str, str], Applied] = {}
+    for one in sorted(applied, key=lambda one: one.path):
+        known = sums.get((one.path, one.code, one.rule))
+        if known is not None:
+            one = replace(one, count=known.count + one.count, counted_elsewhere=known.counted_elsewhere
+                          + one.counted_elsewhere)
+        sums[one.path, one.code, one.rule] = one
+    return tuple(sums.values())
 
 
 def check_settings(settings: Settings) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from torchlint.checking import Checker, FileResult, Mode, Rewrite, Task, report_lines
-from torchlint.config import DEFAULT_EXCLUDE
-from torchlint.findings import Diagnostic, Finding, sorted_findings
+from torchlint.config import DEFAULT_EXCLUDE, ConfigError
+from torchlint.discovery import is_excluded
+from torchlint.findings import Applicability, Diagnostic, Edit, Finding, sorted_findings
 from torchlint.fixing import SAFE, SAFE_AND_UNSAFE, fix_source
 from torchlint.reporting.report import Applied
-from torchlint.suppression import Suppressions
+from torchlint.suppression import Suppressions, mentions_suppression
 from torchlint.syntax.source import EditRefused, Source, SourceError, source_from_bytes
 
 
@@ -51,9 +53,54 @@ def _fixed(checker: Checker, data: bytes, source: Source, task: Task, *, unsafe:
         fixed.findings,
         fixed.diagnostics,
         report_lines(fixed.source, fixed.findings),
-        _counted(list(fixed.applied), [], task.shown),
+        _written_to(fixed.applied),
         tuple(rewrites),
     )
+
+
+def allowed(checker: Checker, finding: Finding, task: Task) -> Finding:
+    """A finding whose fix edits other files, as far as the user lets these be changed.
+
+    The settings of such a file count as if the finding lay there: what excludes the file, or keeps
+    the rule or its fixes from it, leaves the fix to be shown only. So does a comment in the file.
+    """
+    assert finding.fix is not None
+    limits = [_limit(checker, finding, edit, task) for edit in finding.fix.edits if edit.span.path != finding.path]
+    strictest = max([finding.fix.applicability, *limits], key=_STRICTNESS.index)
+    return replace(finding, fix=replace(finding.fix, applicability=strictest))
+
+
+_STRICTNESS = (Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY)
+
+
+def _limit(checker: Checker, finding: Finding, edit: Edit, task: Task) -> Applicability:
+    """As what a fix of the finding may make an edit in another file."""
+    path = _path(edit.span.path)
+    try:
+        settings = checker.settings_of(path, task)
+        selection = checker.selection_for(settings, path)
+        source = source_from_bytes(path.read_bytes(), edit.span.path)
+    except (ConfigError, OSError, SourceError):
+        return Applicability.DISPLAY
+    if not _is_of_project(path, task) or is_excluded(path, settings):
+        return Applicability.DISPLAY
+    there = replace(finding, span=edit.span)
+    if finding.rule not in {rule.slug for rule in selection.rules} or _is_silenced(there, source):
+        return Applicability.DISPLAY
+    fix = selection.with_applicability(there).fix
+    return fix.applicability if fix is not None else Applicability.DISPLAY
+
+
+def _is_of_project(path: Path, task: Task) -> bool:
+    """Whether a file belongs to the task's project, and to no environment or build inside of it."""
+    return path.is_relative_to(task.root) and _EXCLUDED.isdisjoint(path.relative_to(task.root).parts)
+
+
+def _is_silenced(finding: Finding, source: Source) -> bool:
+    if not mentions_suppression(source.text):
+        return False
+    comments = Suppressions(source)
+    return comments.skips_file or not comments.kept([finding])
 
 
 class _Session:
@@ -75,9 +122,7 @@ class _Session:
     def read(self, shown: str) -> Source | None:
         """Another file of the project for a fix to edit; None where it is somebody else's, or cannot be read."""
         path = _path(shown)
-        if not self._task.on_disk or not path.is_relative_to(self._task.root):
-            return None
-        if not _EXCLUDED.isdisjoint(path.relative_to(self._task.root).parts):
+        if not self._task.on_disk or not _is_of_project(path, self._task):
             return None
         try:
             data = path.read_bytes()
@@ -93,6 +138,18 @@ _EXCLUDED = frozenset(DEFAULT_EXCLUDE)
 
 def _path(shown: str) -> Path:
     return Path.cwd() / shown
+
+
+def _written_to(findings: Sequence[Finding]) -> tuple[Applied, ...]:
+    """How many problems the fixes of each file solved; one that took several files counts in the first."""
+    counts: dict[tuple[str, str, str], list[int]] = {}
+    for finding in sorted_findings(findings):
+        edited = {edit.span.path for edit in finding.fix.edits} if finding.fix is not None else set()
+        for index, path in enumerate(sorted(edited, key=lambda path: (path != finding.path, path))):
+            both = counts.setdefault((path, finding.code, finding.rule), [0, 0])
+            both[0] += 1
+            both[1] += index > 0
+    return tuple(Applied(*where, count, elsewhere) for where, (count, elsewhere) in counts.items())
 
 
 def _counted(before: list[Finding], after: list[Finding], path: str) -> tuple[Applied, ...]:

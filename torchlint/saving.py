@@ -1,4 +1,8 @@
-"""Puts what a run rewrote on disk: the files of one result all or not at all, and never over somebody else's change."""
+"""Puts what a run rewrote on disk, never over somebody else's change.
+
+The files of one result are written all or not at all. Where one cannot be written, those before it
+are put back, unless that fails too: then the report names them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from torchlint.syntax.source import source_from_bytes
 _ROUNDS = 3
 """How often a file is fixed anew because it changed meanwhile (a fix in another file, an editor)."""
 
+_AS_IT_WAS = "the file is as it was"
+
 _PAUSE = 0.1
 """Seconds in which whoever else writes the file may end."""
 
@@ -24,7 +30,8 @@ def save(results: Sequence[FileResult], targets: Sequence[Target], mode: Mode) -
     """Write the rewrites of the results; what is returned says what came of each file in the end.
 
     A file that changed since it was read is fixed anew from what it holds now. Where writing
-    fails, the file is as it was, and its findings are reported with a ``fix-failed``.
+    fails, the findings are reported with a ``fix-failed``: the files are as they were, but for
+    those that it names, which could not be put back.
     """
     by_shown = {target.shown: target for target in targets}
     saved = {result.path: result for result in results}
@@ -35,8 +42,10 @@ def save(results: Sequence[FileResult], targets: Sequence[Target], mode: Mode) -
             error = _written(result.rewrites)
             if isinstance(error, FileChanged):
                 changed.append(by_shown[result.path])
-            elif error is not None:
+            elif isinstance(error, _HalfWritten):
                 saved[result.path] = _unfixed(by_shown[result.path], str(error))
+            elif error is not None:
+                saved[result.path] = _unfixed(by_shown[result.path], f"{error}; {_AS_IT_WAS}")
         if not changed:
             return sorted(saved.values(), key=lambda result: result.path)
         time.sleep(_PAUSE)
@@ -45,7 +54,7 @@ def save(results: Sequence[FileResult], targets: Sequence[Target], mode: Mode) -
         saved.update({result.path: result for result in again})
         waiting = [result for result in again if result.rewrites]
     for result in waiting:
-        saved[result.path] = _unfixed(by_shown[result.path], "it keeps changing while it is fixed")
+        saved[result.path] = _unfixed(by_shown[result.path], f"it keeps changing while it is fixed; {_AS_IT_WAS}")
     return sorted(saved.values(), key=lambda result: result.path)
 
 
@@ -62,11 +71,13 @@ def _written(rewrites: Sequence[Rewrite]) -> Exception | None:
     """Write all files; what went wrong, or None."""
     try:
         _write(rewrites)
-    except FileChanged as changed:
-        return changed
-    except OSError as error:
+    except (FileChanged, OSError, _HalfWritten) as error:
         return error
     return None
+
+
+class _HalfWritten(Exception):
+    """Some files could not be written, and others, written before, not be put back."""
 
 
 def _write(rewrites: Sequence[Rewrite]) -> None:
@@ -75,14 +86,25 @@ def _write(rewrites: Sequence[Rewrite]) -> None:
         for rewrite in rewrites:
             write_atomically(rewrite.path, rewrite.after, rewrite.before)
             done.append(rewrite)
-    except BaseException:
-        for rewrite in done:
-            write_atomically(rewrite.path, rewrite.before, rewrite.after)
+    except BaseException as error:
+        kept = [f"{rewrite.shown} ({problem})" for rewrite in done if (problem := _put_back(rewrite)) is not None]
+        if kept and isinstance(error, (FileChanged, OSError)):
+            message = f"{error}; it stays half done, as this could not be put back: {', '.join(kept)}"
+            raise _HalfWritten(message) from error
         raise
 
 
+def _put_back(rewrite: Rewrite) -> Exception | None:
+    """Give a file back what it held; what went wrong, or None."""
+    try:
+        write_atomically(rewrite.path, rewrite.before, rewrite.after)
+    except (FileChanged, OSError) as error:
+        return error
+    return None
+
+
 def _unfixed(target: Target, message: str) -> FileResult:
-    failed = Diagnostic("fix-failed", target.shown, f"{message}; the file is as it was")
+    failed = Diagnostic("fix-failed", target.shown, message)
     found = engine.run([target]).results
     result = found[0] if found else FileResult(target.shown)
     return dataclasses.replace(result, diagnostics=(*result.diagnostics, failed))

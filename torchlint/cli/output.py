@@ -46,9 +46,8 @@ def display_for(stream: IO[str] | None, *, unsafe_fixes: bool, show_fixes: bool)
 
 def write_diff_summary(report: Report) -> None:
     """How much ``--diff`` would fix, on stderr, beside the patch on stdout."""
-    fixes = sum(applied.count for applied in report.applied)
     files = len({applied.path for applied in report.applied})
-    click.echo(f"Would fix {plural(fixes, 'problem')} in {plural(files, 'file')}.", err=True)
+    click.echo(f"Would fix {plural(report.fixed, 'problem')} in {plural(files, 'file')}.", err=True)
 
 
 def write_report(report: Report, format: str, *, statistics: bool, file: str | None, stream: IO[str]) -> None:

@@ -29,12 +29,16 @@ _WHOLE_SPAN = 12
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """How many fixes of one rule were written to one file."""
+    """How many fixes of one rule were written to one file.
+
+    A fix may be written to several: then all but one of them say that it is ``counted_elsewhere``.
+    """
 
     path: str
     code: str
     rule: str
     count: int
+    counted_elsewhere: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,11 @@ class Report:
     applied: tuple[Applied, ...] = ()
     files: int = 0
     display: Display = Display()
+
+    @property
+    def fixed(self) -> int:
+        """How many problems were fixed."""
+        return sum(applied.count - applied.counted_elsewhere for applied in self.applied)
 
 
 def excerpt(findings: Iterable[Finding], line_of: LineOf) -> dict[Place, str]:

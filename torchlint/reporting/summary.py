@@ -15,9 +15,8 @@ def lines(report: Report) -> Iterator[str]:
     if report.display.show_fixes:
         yield from _applied(report)
     if report.applied:
-        fixed = sum(applied.count for applied in report.applied)
         files = len({applied.path for applied in report.applied})
-        yield f"Fixed {plural(fixed, 'problem')} in {plural(files, 'file')}."
+        yield f"Fixed {plural(report.fixed, 'problem')} in {plural(files, 'file')}."
     yield _found(report)
     yield from _fixable(report)
 
