@@ -322,7 +322,8 @@ class Entries:
 
     def _as_decorated(self, function: v.Function) -> v.Function:
         """The function as its decorators left it."""
-        names = function.owner.attributes if function.owner is not None else self.module.frame.names
+        frame = function.frame or self.module.frame
+        names = function.owner.attributes if function.owner is not None else frame.names
         bound = names.get(function.name)
         return bound if isinstance(bound, v.Function) and bound.node is function.node else function
 

@@ -676,6 +676,22 @@ rule.ok(
     """
     import torch
 
+    def evaluation():
+        @torch.no_grad()
+        def evaluate(model: torch.nn.Module, loader):
+            model.eval()
+            for x, y in loader:
+                print((model(x) - y).abs().mean())
+
+        return evaluate
+    """,
+    why="a function inside of another one turns gradients off",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
     def export(model: torch.nn.Module, x):
         model.eval()
         model(x)
