@@ -134,7 +134,8 @@ def test_the_hook_is_installed_from_a_repository(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, published.folder / name)
-    shutil.copytree(ROOT / "torchlint", published.folder / "torchlint", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("torchlint", "fixtures/loops", "docs/evidence"):
+        shutil.copytree(ROOT / folder, published.folder / folder, ignore=shutil.ignore_patterns("__pycache__"))
     published.git("add", "-A")
     published.git("commit", "-q", "-m", "Publish")
     user = Repository(tmp_path / "project")
