@@ -33,6 +33,7 @@ import libcst as cst
 from torchlint.findings import Applicability, Edit, Finding, Fix
 from torchlint.rules.rule import Rule, Training
 from torchlint.semantics import values as v
+from torchlint.semantics.names import code_below
 from torchlint.semantics.statements import assigned_names
 
 if TYPE_CHECKING:
@@ -255,9 +256,7 @@ def _moves_again(event: Event, node: cst.Call) -> bool:
 
 
 def _names(target: cst.CSTNode) -> set[str]:
-    if isinstance(target, cst.Name):
-        return {target.value}
-    return {name for child in target.children for name in _names(child)}
+    return {node.value for node in code_below(target) if isinstance(node, cst.Name)}
 
 
 def _fix(model: Model, up: cst.Call, events: list[Event]) -> Fix | None:
@@ -267,7 +266,7 @@ def _fix(model: Model, up: cst.Call, events: list[Event]) -> Fix | None:
     tree = model.tree
     if not all(e is not None and _only_moves(e) for e in lowered):
         return None
-    through = _through_numpy(down)
+    through = _through_numpy(tree, down)
     if through is not None and all(e is not None and e.site.node is through for e in lowered):
         return _without_numpy(tree, down, through)  # type: ignore[arg-type]
     if not isinstance(down, cst.Call) or not isinstance(down.func, cst.Attribute):
@@ -282,7 +281,8 @@ def _fix(model: Model, up: cst.Call, events: list[Event]) -> Fix | None:
         if tail == tree.source.text[finish:tree.offsets(up)[1]] and all(map(_only_moves, events)):
             finish = tree.offsets(up)[1]
             is_safe = all(e and e.subject and e.subject.flow.loader is not None for e in lowered)
-    if down.lpar or "#" in tree.source.text[begin:finish] or not tree.source.is_editable(begin, finish):
+    is_whole = not tree.is_parenthesized(down) and "#" not in tree.source.text[begin:finish]
+    if not is_whole or not tree.source.is_editable(begin, finish):
         return None
     edit = Edit(tree.source.span(begin, finish), "")
     return Fix("Drop the round trip", Applicability.SAFE if is_safe else Applicability.UNSAFE, (edit,))
@@ -305,7 +305,7 @@ def _is_device(value: v.Value) -> bool:
     return isinstance(value, v.Device | v.Text) or (isinstance(value, v.Const) and isinstance(value.value, str | int))
 
 
-def _through_numpy(node: cst.CSTNode | None) -> cst.Call | None:
+def _through_numpy(tree: Tree, node: cst.CSTNode | None) -> cst.Call | None:
     """The ``x.cpu()`` of ``torch.from_numpy(x.cpu().numpy())``."""
     if not isinstance(node, cst.Call) or len(node.args) != 1 or node.args[0].star:
         return None
@@ -316,7 +316,8 @@ def _through_numpy(node: cst.CSTNode | None) -> cst.Call | None:
     if not isinstance(array, cst.Call) or not isinstance(array.func, cst.Attribute) or array.func.attr.value != "numpy":
         return None
     host = array.func.value
-    return host if isinstance(host, cst.Call) and isinstance(host.func, cst.Attribute) and not host.lpar else None
+    is_plain = isinstance(host, cst.Call) and isinstance(host.func, cst.Attribute) and not tree.is_parenthesized(host)
+    return cst.ensure_type(host, cst.Call) if is_plain else None
 
 
 def _without_numpy(tree: Tree, made: cst.Call, down: cst.Call) -> Fix | None:
