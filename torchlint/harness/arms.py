@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +75,31 @@ def _copy_folder(source: Path, target: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """What was changed in a tree: a patch, and where each fix lies in the tree as it was.
+    """What was changed in a tree: a patch for each file, and where each fix lies in the tree as it was.
 
-    ``places`` are files below the root, lines (of the whole statement) and rules; ``broken`` is what
-    kept files from being checked or fixed, in words.
+    ``places`` are files below the root, lines (of the whole statement) and rules; ``broken`` says of
+    files what kept them from being checked or fixed.
     """
 
-    diff: str
+    patches: Mapping[str, str]
     places: tuple[Place, ...]
-    broken: tuple[str, ...] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def diff(self) -> str:
+        """All patches, one behind the other."""
+        return "".join(self.patches.values())
+
+    def within(self, files: Collection[str]) -> Fixes:
+        """Those of some files only."""
+        return Fixes({file: patch for file, patch in self.patches.items() if file in files},
+                     tuple(place for place in self.places if place.file in files),
+                     {file: message for file, message in self.broken.items() if file in files})
+
+    @property
+    def complaints(self) -> list[str]:
+        """What kept files from being fixed, in words."""
+        return [f"{file} could not be checked or fixed: {message}" for file, message in self.broken.items()]
 
     def lines(self) -> dict[str, list[int]]:
         """For each file the lines of its fixes."""
@@ -120,9 +136,9 @@ def fix(tree: Tree, rules: Sequence[str], *, unsafe: bool) -> Fixes:
     places = tuple(place for result in before.results for f in result.findings if _is_applied(f, unsafe)
                    for place in _places(tree, f))
     results = save(engine.run(targets, mode := Mode.FIX_UNSAFE if unsafe else Mode.FIX).results, targets, mode)
-    diffs = [_diff(tree, rewrite) for result in results for rewrite in result.rewrites]
-    broken = tuple(f"{d.path}: {d.message}" for result in results for d in result.diagnostics)
-    return Fixes("".join(diffs), places, broken)
+    patches = dict(_patch(tree, rewrite) for result in results for rewrite in result.rewrites)
+    broken = {_below(tree, Path(d.path)): d.message for result in results for d in result.diagnostics}
+    return Fixes(patches, places, broken)
 
 
 def _is_applied(finding: Finding, unsafe: bool) -> bool:
@@ -150,6 +166,11 @@ def _statement(text: str, line: int) -> range:
     return found
 
 
-def _diff(tree: Tree, rewrite: Rewrite) -> str:
-    shown = rewrite.path.resolve().relative_to(tree.root).as_posix()
-    return unified_diff(source_from_bytes(rewrite.before, shown), source_from_bytes(rewrite.after, shown))
+def _below(tree: Tree, path: Path) -> str:
+    path = path.resolve()
+    return path.relative_to(tree.root).as_posix() if path.is_relative_to(tree.root) else str(path)
+
+
+def _patch(tree: Tree, rewrite: Rewrite) -> tuple[str, str]:
+    shown = _below(tree, rewrite.path)
+    return shown, unified_diff(source_from_bytes(rewrite.before, shown), source_from_bytes(rewrite.after, shown))

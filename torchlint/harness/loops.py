@@ -67,7 +67,7 @@ def measured(
         before, after = _tree(loop, Path(work, "before")), _tree(loop, Path(work, "after"))
         fixes = fix(after, [loop.rule.slug] if loop.rule else [], unsafe=True)
         if fixes.broken:
-            raise HarnessError(f"{loop.name} cannot be fixed: {'; '.join(fixes.broken)}")
+            raise HarnessError(f"{loop.name} cannot be fixed: {'; '.join(fixes.complaints)}")
         nothing = Comparison(loop.name, loop.rule.slug if loop.rule else None, Verdict.UNMEASURABLE, diff=fixes.diff)
         why = _why_not(loop, device, fixes.diff)
         if why:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from torchlint.harness.arms import Fixes, Tree
+from torchlint.harness.arms import Fixes, Place, Tree
 from torchlint.harness.runs import Plan, Recording, record
 from torchlint.harness.verdicts import LEAST_SEEDS, TOO_WIDE, Comparison, judge
 from torchlint.rules.rule import Training
@@ -69,8 +69,8 @@ def compare(
             return judged
 
 
-def exercised(before: Arm, fixes: Fixes, effort: Effort) -> tuple[str, ...]:
-    """The fixes whose lines a run of the program never comes to, in words: of these nothing is proven."""
-    plan = replace(effort.plan(0), lines=fixes.lines(), timeout=effort.timeout * 5)
-    seen = before.run(plan).lines
-    return tuple(str(place) for place in fixes.places if not any((place.file, line) in seen for line in place.lines))
+def exercised(before: Arm, fixes: Fixes, effort: Effort) -> tuple[Fixes, tuple[Place, ...]]:
+    """The fixes in files that the program loads, and those of them that a run never comes to: nothing proves these."""
+    run = before.run(replace(effort.plan(0), lines=fixes.lines(), timeout=effort.timeout * 5))
+    loaded = fixes.within(run.loaded)
+    return loaded, tuple(p for p in loaded.places if not any((p.file, line) in run.lines for line in p.lines))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torchlint.harness.arms import Fixes, Tree, copy, fix
+from torchlint.harness.arms import Fixes, Place, Tree, copy, fix
 from torchlint.harness.measuring import Arm, Effort, OnRun, compare, exercised
 from torchlint.harness.runs import HarnessError, Recording
 from torchlint.harness.verdicts import Comparison, Verdict
@@ -50,13 +50,16 @@ def verified(
             raise HarnessError(_nothing_to_fix(fixes, unsafe))
         arms = Arm(before, program), Arm(after, program)
         on_run("which fixes the program comes to")
-        unreached = exercised(arms[0], fixes, effort)
-        yield _compared("all fixes", None, arms, fixes, unreached, effort, on_run)
-        changed = list(dict.fromkeys(place.rule for place in fixes.places))
+        loaded, unreached = exercised(arms[0], fixes, effort)
+        elsewhere = len(fixes.places) - len(loaded.places)
+        notes = [f"{elsewhere} more fixes lie in files that the program does not load"] if elsewhere else []
+        yield _compared("all fixes", None, arms, loaded, unreached, effort, on_run, notes)
+        changed = list(dict.fromkeys(place.rule for place in loaded.places))
         for number, slug in enumerate(changed if each and len(changed) > 1 else ()):
             alone, own = _fixed(program, [slug], Path(work, f"after-{number}"), unsafe)
-            missed = tuple(place for place in unreached if place.endswith(f" {slug}"))
-            yield _compared(slug, slug, (arms[0], Arm(alone, program)), own, missed, effort, on_run)
+            missed = tuple(place for place in unreached if place.rule == slug)
+            own = own.within(loaded.patches)
+            yield _compared(slug, slug, (arms[0], Arm(alone, program)), own, missed, effort, on_run, [])
 
 
 def _fixed(program: Program, rules: Sequence[str], to: Path, unsafe: bool) -> tuple[Tree, Fixes]:
@@ -65,15 +68,18 @@ def _fixed(program: Program, rules: Sequence[str], to: Path, unsafe: bool) -> tu
 
 
 def _compared(
-    name: str, rule: str | None, arms: tuple[Arm, Arm], fixes: Fixes, unreached: tuple[str, ...], effort: Effort,
-    on_run: OnRun,
+    name: str, rule: str | None, arms: tuple[Arm, Arm], fixes: Fixes, unreached: tuple[Place, ...], effort: Effort,
+    on_run: OnRun, notes: list[str],
 ) -> Comparison:  # fmt: skip
-    nothing = Comparison(name, rule, Verdict.UNMEASURABLE, diff=fixes.diff, not_exercised=unreached)
-    if fixes.places and len(unreached) == len(fixes.places):
-        return replace(nothing, reason=f"no fix is reached in {effort.steps + effort.warm_up} steps")
+    missed = tuple(map(str, unreached))
+    if len(unreached) == len(fixes.places):
+        steps = effort.steps + effort.warm_up
+        why = f"no fix is reached in {steps} steps" if fixes.places else "no fix lies in a file that the program loads"
+        return Comparison(name, rule, Verdict.UNMEASURABLE, why, diff=fixes.diff, not_exercised=missed,
+                          notes=tuple(notes))
     judged = compare(name, rule, arms, fixes, _training(fixes), effort, on_run)
-    notes = [*judged.notes, *_notes(judged.before, judged.after), *fixes.broken]
-    return replace(judged, not_exercised=unreached, notes=tuple(notes))
+    notes = [*judged.notes, *notes, *_notes(judged.before, judged.after), *fixes.complaints]
+    return replace(judged, not_exercised=missed, notes=tuple(notes))
 
 
 def _training(fixes: Fixes) -> Training:
@@ -96,5 +102,5 @@ def _notes(before: Sequence[Recording], after: Sequence[Recording]) -> Iterator[
 
 def _nothing_to_fix(fixes: Fixes, unsafe: bool) -> str:
     if fixes.broken:
-        return f"nothing could be fixed: {'; '.join(fixes.broken[:3])}"
+        return f"nothing could be fixed: {'; '.join(fixes.complaints[:3])}"
     return "there is nothing to fix" + ("" if unsafe else " safely; --unsafe-fixes takes the other fixes too")

@@ -46,7 +46,8 @@ class Recording:
     ``times`` are seconds from each optimizer step to the next, after the warm-up; ``losses`` the
     sum of what ``backward`` began from before each step (None where nothing did), ``rates`` the
     first parameter group's learning rate; ``peak_memory`` bytes, of the allocator on a GPU, else
-    resident in the main process; ``weights`` a fingerprint of the parameters before the first step.
+    resident in the main process; ``weights`` a fingerprint of the parameters before the first step;
+    ``loaded`` and ``lines`` the files of the tree that were loaded, and the planned lines that ran.
     """
 
     device: str
@@ -60,6 +61,7 @@ class Recording:
     peak_memory: int | None
     weights: tuple[float, ...] | None
     from_original: tuple[str, ...] = ()
+    loaded: frozenset[str] = field(default_factory=frozenset)
     lines: frozenset[tuple[str, int]] = field(default_factory=frozenset)
 
 
@@ -107,6 +109,7 @@ def _recording(record: dict[str, object], plan: Plan, lines: str) -> Recording:
         peak_memory=record["peak_memory"],  # type: ignore[arg-type]
         weights=None if weights is None else tuple(weights),  # type: ignore[arg-type]
         from_original=tuple(record["from_original"]),  # type: ignore[arg-type]
+        loaded=frozenset(record["loaded"]),  # type: ignore[call-overload]
         lines=frozenset((file, int(number)) for number, file in seen),
     )
 

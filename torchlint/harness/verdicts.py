@@ -15,7 +15,7 @@ from torchlint.rules.rule import Training
 LEAST_GAIN = 0.02
 """A change of step time below this part is not called one: it would not be felt, and machines drift as much."""
 
-LEAST_MEMORY = 0.03
+LEAST_MEMORY = 0.05
 """The same for peak memory, whose runs differ less."""
 
 TOO_WIDE = 0.15

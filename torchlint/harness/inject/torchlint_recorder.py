@@ -214,6 +214,7 @@ class Recorder:
             "peak_memory": self._peak(),
             "weights": self.weights,
             "from_original": self._from_original(),
+            "loaded": self._loaded(),
         }
         target = os.path.join(self.plan["folder"], f"{self.process}.json")  # noqa: PTH118
         with open(target + ".part", "w", encoding="utf-8") as file:  # noqa: PTH123
@@ -232,6 +233,12 @@ class Recorder:
         if self.device == "cuda":
             return str(self.torch.cuda.get_device_name())
         return self.device
+
+    def _loaded(self) -> list[str]:
+        """The files below the root that the program has loaded."""
+        root = os.path.realpath(self.plan["root"]) + os.sep
+        files = [os.path.realpath(getattr(m, "__file__", None) or "") for m in list(sys.modules.values())]
+        return sorted({file.removeprefix(root) for file in files if file.startswith(root)})
 
     def _from_original(self) -> list[str]:
         """Modules that came from the tree that was copied, not from the copy: what they hold was not changed."""
@@ -276,6 +283,10 @@ def _trace(plan: dict[str, Any]) -> None:
 
     sys.settrace(every)
     threading.settrace(every)
+    running = sys._getframe()
+    while running is not None:  # the program is running already: it is importing torch
+        running.f_trace = every(running, "call", None)
+        running = running.f_back  # type: ignore[assignment]
 
 
 def _keep_off(root: str) -> None:
