@@ -111,6 +111,6 @@ def _several_lines(span: Span, laid: dict[int, Laid], shown: list[int], view: _V
         inside = first < number <= last
         yield view.code(number, " /" if number == first and from_margin else " |" if inside else "  ", laid[number])
         if number == first and not from_margin:
-            yield view.mark("  " + "_" * (1 + view.clip(start)) + "^")
+            yield view.mark("  " + "_" * (1 + min(view.clip(start), view.room - 1)) + "^")
         if number == last:
             yield view.mark(" |" + "_" * max(1, view.clip(finish)) + "^")
