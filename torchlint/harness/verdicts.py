@@ -21,6 +21,9 @@ LEAST_MEMORY = 0.05
 TOO_WIDE = 0.15
 """An interval wider than this part of the ratio says little: more runs are made, up to a limit."""
 
+TOO_VARIED = 0.25
+"""Where chance alone may move the mean final loss by more than this part, the comparison is said to show little."""
+
 LEAST_SEEDS = 5
 """Final losses of fewer seeds say nothing about their spread."""
 
@@ -137,4 +140,6 @@ def _losses(
         return 0.0, 0.0, notes
     notes.append(f"the fix moves the random stream: mean final losses over {len(known)} seeds are compared")
     moved, chance = shift([a for a, _ in known], [b for _, b in known])
+    if chance > TOO_VARIED:
+        notes.append(f"the seeds' final losses differ so much that only a change above {chance:.0%} would show")
     return moved, chance + training.tolerance, notes
