@@ -372,9 +372,8 @@ def set_attribute(machine: Interpreter, value: v.Value, name: str, new: v.Value,
     if isinstance(value, v.Instance):
         machine.write(value.attributes, name, new)
         machine.consume(new, node, "stored")
-        if new.flow.forwards:
-            for event in new.flow.forwards:
-                event.used.add("attribute")
+        if new.flow.forwards or new.__class__ is v.Sequence:
+            v.mark_used(new, "attribute")
     elif isinstance(value, v.External):
         machine.write(value.attributes, name, new)
         if name == "bias":

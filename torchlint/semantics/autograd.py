@@ -20,7 +20,7 @@ from torchlint.semantics.escapes import leaves_with_a_graph
 from torchlint.semantics.library import is_module
 from torchlint.semantics.modes import parts_of
 from torchlint.semantics.recording import Call, enclosing_blocks
-from torchlint.syntax.tree import walk
+from torchlint.syntax.tree import children
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
@@ -89,15 +89,18 @@ def wasted_forwards(model: Model) -> list[Wasted]:
     """The regions of this source that should not record gradients, in order; none in unit tests."""
     if model.is_test:
         return []
-    models = runs_of(model, [e for e in model.events("forward") if _is_open(e)])
+    models = runs_of(model, [e for e in model.events("forward", "method") if _is_open(e)])
     forwards = [e for e in events_in_runs(models, "forward") if e.subject is not None and is_module(e.subject)]
     candidates = [e for e in forwards if _is_wasted(e) and not (
-        e.context.entry().data == "function" and may_be_without_grad(model, e))]
+        e.context.entry().data == "function" and may_be_without_grad(models, e))]
     if not candidates:
         return []
     switched = [e.context.entry() for e in events_in_runs(models, "grad_switched")]
-    if any(entry.data in ("module", "main") for entry in switched):
-        return []  # for the whole program, from a place that no path may be traced back to
+    programs = {entry.data for entry in switched} & {"module", "main"}
+    if "module" in programs:
+        return []  # for whoever imports it, from a place that no path may be traced back to
+    if programs:  # what such a program calls in other ways, nobody knows; other programs are not concerned
+        candidates = [e for e in candidates if e.context.entry().data == "main"]
     candidates = [e for e in candidates if e.context.entry() not in switched and not _is_in_hook(e)]
     return _Regions(models, forwards).of(candidates)
 
@@ -115,6 +118,8 @@ def _is_open(event: Event) -> bool:
     """Whether only a caller in another file can say if the forward is wasted."""
     if event.context.grad is not True or event.subject is None or event.context.entry().data != "function":
         return False
+    if event.kind == "method":  # of what has an eval mode: it may run it forward
+        return event.data.get("training") is False
     if event.used & (_WANTED - {"returned"}):
         return False
     if is_module(event.subject):
@@ -217,6 +222,7 @@ class _Regions:
         places: dict[Node, tuple[Event, Frame]] = {}
         for event in candidates:
             frame = self._home(event)
+            frame = frame and self._around_the_loop(event, frame)
             if frame is not None and self._is_here(frame.site):
                 places.setdefault(frame.site.node, (event, frame))
         self.wasted = candidates
@@ -238,9 +244,7 @@ class _Regions:
             function = frame.function
             if function is None:
                 return None if is_shared else frame
-            if id(function.node) in self.wanting or function.grad is True or function.opaque:
-                return None
-            if id(function.node) in self.cut:
+            if self._is_bound_to_gradients(function):
                 return None
             is_shared = any(f.function is not None and f.function.node is function.node
                             for other in others for f in frames_of(other))
@@ -248,6 +252,36 @@ class _Regions:
                 continue
             return None if self._is_needed_elsewhere(function, event) else frame
         return None
+
+    def _is_bound_to_gradients(self, function: v.Function) -> bool:
+        """Whether a function wants gradients, or does what nobody sees."""
+        node = id(function.node)
+        return node in self.wanting or node in self.cut or function.grad is True or function.opaque
+
+    def _around_the_loop(self, event: Event, home: Frame) -> Frame:
+        """The function that puts the module into eval mode and calls the home in a loop, if it may lose its
+        gradients as well; else the home.
+
+        That is the evaluation, the home only one turn of it.
+        """
+        frames = list(frames_of(event))
+        for frame in frames[[f.call for f in frames].index(home.call):]:
+            if frame.call is None or frame.function is None or not self._is_here(frame.site):
+                break
+            if _is_mode_set_in(event, frame.call):
+                may = self._is_in_loop(frame.site.node) and not self._is_bound_to_gradients(frame.function)
+                may = may and not self._is_left_to_callers(frame, event)
+                return frame if may and not self._is_needed_elsewhere(frame.function, event) else home
+        return home
+
+    def _is_in_loop(self, node: Node) -> bool:
+        """Whether a loop of the same function is around a node."""
+        for above in self.tree.ancestors(node):
+            if isinstance(above, cst.FunctionDef | cst.Lambda):
+                return False
+            if isinstance(above, cst.For | cst.While):
+                return True
+        return False
 
     def _is_needed_elsewhere(self, function: v.Function, event: Event) -> bool:
         """Whether another file calls the function where the same forward is no evaluation, or inside a module."""
@@ -275,7 +309,7 @@ class _Regions:
         while True:
             above = self._statement_around(statement)
             if isinstance(above, cst.FunctionDef):
-                return statement if above not in self.needing and not _yields(above) else guarded
+                return statement if above not in self.needing and not _yields(above.body) else guarded
             if above is None or isinstance(above, cst.ClassDef) or above in self.needing or _yields(above):
                 return guarded
             if isinstance(above, cst.If) and _is_main_guard(above):
@@ -384,7 +418,15 @@ def _is_main_guard(node: cst.If) -> bool:
 
 
 def _yields(node: Node) -> bool:
-    return any(isinstance(part, cst.Yield) for part in walk(node))
+    """Whether code yields; what a function does that is defined in it is no part of that."""
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, cst.Yield):
+            return True
+        if not isinstance(here, cst.FunctionDef | cst.Lambda):
+            waiting.extend(children(here))
+    return False
 
 
 def _pads_differently(module: v.Value | None, depth: int = 0) -> bool:

@@ -27,7 +27,7 @@ def models_of_callers(model: Model, event: Event, default: v.Site | None = None)
 
     They are run anew, after this source: what it recorded stays, the state of shared modules does not.
     """
-    name = (_owner_of(default) if default is not None else None) or _name_called(event)
+    name = (_owner_of(default) if default is not None else None) or _name_called(event, model)
     return [] if name is None else models_calling(model, name)
 
 
@@ -74,10 +74,10 @@ def _owner_of(default: v.Site) -> str | None:
     return owner.name.value if function.name.value == "__init__" and owner is not None else function.name.value
 
 
-def _name_called(event: Event) -> str | None:
-    """The name by which other files know the outermost function of this file that an event happens in."""
+def _name_called(event: Event, model: Model) -> str | None:
+    """The name by which other files know the outermost function of a model's file that an event happens in."""
     functions = [c.data for c in event.context if c.kind == "call" and isinstance(c.data, v.Function)]
-    outer = next((f for f in reversed(functions) if f.module.tree.module is event.site.tree.module), None)
+    outer = next((f for f in reversed(functions) if f.module.tree.module is model.tree.module), None)
     if outer is None or not isinstance(outer.node, cst.FunctionDef):
         return None
     return outer.owner.name if outer.name == "__init__" and outer.owner is not None else outer.name
@@ -103,7 +103,7 @@ def runs_of(model: Model, open_events: list[Event]) -> list[Model]:
     """
     found: dict[Path, Model] = {model.module.path: model}
     for event in open_events:
-        if event.context.entry().data != "function" or _name_called(event) == "__call__":
+        if event.context.entry().data != "function" or _name_called(event, model) == "__call__":
             continue  # a call of an object does not name what it calls
         for other in models_of_callers(model, event) or ():
             if model.module.path in other.machine.project.modules:
@@ -132,16 +132,18 @@ def _began_with(event: Event, functions: set[int]) -> bool:
     return entry.data == "function" and entry.node is not None and id(entry.node.node) in functions
 
 
-def may_be_without_grad(model: Model, event: Event) -> bool:
-    """Whether a file calls a method of the name that the event's run began with, on an object that nobody knows,
-    where gradients may be off: that may be the call."""
-    name = _name_called(event)
+def may_be_without_grad(models: list[Model], event: Event) -> bool:
+    """Whether a file calls a method of the name that the event's run (one of these models) began with, on an object
+    that nobody knows, where gradients may be off: that may be the call."""
+    began = event.context.entry()
+    model = next((m for m in models if began.node is not None and began.node.tree.module is m.tree.module), models[0])
+    name = _name_called(event, model)
     if name is None or name in _ANYBODYS or knowledge.method("tensor", name) is not None:
         return False
-    models = models_of_callers(model, event)
-    if models is None:  # too many to tell
+    callers = models_calling(model, name)
+    if callers is None:  # too many to tell
         return _is_override(event)
-    for other in models:
+    for other in callers:
         for call in other.events("method", "forward", everywhere=True):
             if call.context.grad is False and _calls_by_name(call, name):
                 return True

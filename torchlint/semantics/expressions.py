@@ -189,6 +189,7 @@ def formatted(machine: Interpreter, node: cst.FormattedString) -> v.Value:
 def sequence(kind: str) -> Callable[[Interpreter, Any], v.Value]:
     def build(machine: Interpreter, node: cst.List | cst.Tuple | cst.Set) -> v.Value:
         made = v.Sequence((), kind, site=machine.site(node))
+        made.maker = machine.frame.function
         flows = []
         for element in node.elements:
             value = machine.evaluate(element.value)
@@ -722,7 +723,10 @@ def yield_(machine: Interpreter, node: cst.Yield) -> v.Value:
         value = iterate(machine, machine.evaluate(node.value.item))
     elif node.value is not None:
         value = machine.evaluate(node.value)
-    v.mark_used(value, "yielded")
+    call = next((context for context in machine.context if context.kind == "call"), None)
+    for event in v.forwards_in(value):  # what was handed in goes on to whoever iterates
+        if any(context is call for context in event.context):
+            event.used.add("yielded")
     frame.yields.append(value)
     frame.yield_grads.add(machine.context.grad)
     return v.Unknown("sent")

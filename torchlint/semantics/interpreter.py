@@ -387,7 +387,7 @@ class Interpreter:
                 self.frame = frame
                 steps, elsewhere = self.steps, self.foreign_steps
                 result = call.result = self.as_promised(function, self._run_body(function, frame))
-                if function.module.path != self.project.source:
+                if function.module.path not in self.project.fresh:
                     self.foreign_steps = elsewhere + self.steps - steps
                 if before is not None and not entry:
                     self.habits.note(self, function, habit, before, result)
@@ -400,7 +400,7 @@ class Interpreter:
 
     def _is_beside_the_point(self, function: v.Function) -> bool:
         """Whether a function of another file can neither show a rule anything nor make what one asks for."""
-        if function.module.path == self.project.source or isinstance(function.node, cst.Lambda):
+        if function.module.path in self.project.fresh or isinstance(function.node, cst.Lambda):
             return False
         names = names_in(function.node)
         goes_on = len(names) <= _FEW_NAMES or not _ARRAY_NAMES.isdisjoint(names)

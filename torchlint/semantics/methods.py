@@ -22,7 +22,7 @@ from torchlint.semantics.library import (
     tensor_from,
     where_of,
 )
-from torchlint.semantics.modes import set_mode
+from torchlint.semantics.modes import set_mode, training_mode
 from torchlint.semantics.recording import Context
 from torchlint.semantics.texts import filled
 
@@ -392,6 +392,8 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
                        if came_from_batch else None)
     if isinstance(receiver.base, v.Value) or receiver.kind == "module":
         event.result = result
+    if "eval()" in receiver.uses:
+        event.data["training"] = training_mode(receiver)
     return result
 
 
@@ -480,11 +482,20 @@ def _array_method(machine: Interpreter, receiver: v.Array, name: str, arguments:
 # ------------------------------------------------------------------ lists, dicts
 
 
+def _is_local(machine: Interpreter, made: v.Sequence, node: cst.CSTNode) -> bool:
+    """Whether a list is named by a variable of the function that made it: all that becomes of it is seen."""
+    named = node.func if isinstance(node, cst.Call) else None
+    return isinstance(named, cst.Attribute) and isinstance(named.value, cst.Name) \
+        and made.maker is not None and made.maker is machine.frame.function
+
+
 def _list_method(machine: Interpreter, receiver: v.Sequence, name: str, arguments: v.Arguments,
                  node: cst.CSTNode) -> v.Value:
     first = arguments.positional[0] if arguments.positional else None
-    for value in arguments.positional:
-        v.mark_used(value, "stored")
+    forwards = [event for value in arguments.positional for event in v.forwards_in(value)]
+    if forwards and not _is_local(machine, receiver, node):
+        for event in forwards:
+            event.used.add("stored")
     if name in ("append", "add", "appendleft") and first is not None:
         if first.flow.layers and not machine.forwarding:
             machine.consume(first, node, "stored")

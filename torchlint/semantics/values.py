@@ -358,9 +358,12 @@ class Choice(Value):
 
 
 class Sequence(Value):
-    """A list, tuple or set. ``rest``: further elements of unknown number, all like this one."""
+    """A list, tuple or set. ``rest``: further elements of unknown number, all like this one.
 
-    __slots__ = ("items", "rest", "type", "site", "generator", "grad_inside", "born")
+    ``maker``: the function that a display of it stands in.
+    """
+
+    __slots__ = ("items", "rest", "type", "site", "generator", "grad_inside", "born", "maker")
     kind = "list"
 
     def __init__(self, items: Iterable[Value] = (), type: str = "list", rest: Value | None = None,
@@ -371,6 +374,7 @@ class Sequence(Value):
         self.rest = rest
         self.site = site
         self.generator = False
+        self.maker: Function | None = None
         self.born = Clock.now
         self.grad_inside = "same"  # of a generator: the grad mode where it yields
 
@@ -728,17 +732,23 @@ def _any_array(arrays: list[Array], flow: Flow) -> Array:
 
 def mark_used(value: Value, how: str) -> None:
     """Note what became of the outputs of the forwards that this value comes from."""
-    for event in value.flow.forwards:
+    for event in forwards_in(value):
         event.used.add(how)
+
+
+def forwards_in(value: Value) -> list[Event]:
+    """The forwards that this value, or what it holds, comes from."""
+    found = list(value.flow.forwards)
     if isinstance(value, Sequence):
         for item in value.elements():
-            mark_used(item, how)
+            found += forwards_in(item)
     elif isinstance(value, Mapping):
         for item in value.items.values():
-            mark_used(item, how)
+            found += forwards_in(item)
     elif isinstance(value, Union):
         for option in value.options():
-            mark_used(option, how)
+            found += forwards_in(option)
+    return found
 
 
 def join_sequences(a: Sequence, b: Sequence) -> Value | None:
@@ -750,7 +760,9 @@ def join_sequences(a: Sequence, b: Sequence) -> Value | None:
             return Sequence([join(x, y) for x, y in zip(a.items, b.items, strict=True)], a.type)
         return None
     items = join_runs(a.items, b.items)
-    return Sequence(items, a.type, site=a.site)
+    joined = Sequence(items, a.type, site=a.site)
+    joined.maker = a.maker if a.maker is b.maker else None
+    return joined
 
 
 def _is_deep(value: Value, level: int = 0) -> bool:

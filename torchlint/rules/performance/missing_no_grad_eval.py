@@ -495,6 +495,201 @@ rule.bad(
     applicability=Applicability.UNSAFE,
     show=False,
 )
+rule.bad(
+    """
+    import torch
+
+    class Predictor:
+        def run(self, model, dataset):
+            model.eval()
+            labels = []
+            for batch in torch.utils.data.DataLoader(dataset):
+                self(batch, model, labels)
+    #           ^^^^^^^^^^^^^^^^^^^^^^^^^^
+            return labels
+
+        def __call__(self, batch, model, labels):
+            labels.append(model(batch).argmax(1).cpu())
+    """,
+    fixed="""
+    import torch
+
+    class Predictor:
+        @torch.no_grad()
+        def run(self, model, dataset):
+            model.eval()
+            labels = []
+            for batch in torch.utils.data.DataLoader(dataset):
+                self(batch, model, labels)
+            return labels
+
+        def __call__(self, batch, model, labels):
+            labels.append(model(batch).argmax(1).cpu())
+    """,
+    applicability=Applicability.SAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+    from torch import nn
+
+    net = nn.Linear(3, 1)
+
+    def rmse(loader):
+        errors = []
+        for x, y in loader:
+            errors.append(nn.functional.mse_loss(net(x), y, reduction="none").cpu())
+    #                                            ^^^^^^
+        return float(torch.cat(errors).mean().sqrt())
+    """,
+    fixed="""
+    import torch
+    from torch import nn
+
+    net = nn.Linear(3, 1)
+
+    @torch.no_grad()
+    def rmse(loader):
+        errors = []
+        for x, y in loader:
+            errors.append(nn.functional.mse_loss(net(x), y, reduction="none").cpu())
+        return float(torch.cat(errors).mean().sqrt())
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    def score(model: torch.nn.Module, loader):
+        def pieces(logits):
+            yield from logits.split(16)
+
+        model.eval()
+        total = 0.0
+        for x in loader:
+            logits = model(x)
+    #                ^^^^^^^^
+            for piece in pieces(logits):
+                total += piece.softmax(1).amax().item()
+        print(total)
+    """,
+    fixed="""
+    import torch
+
+    @torch.no_grad()
+    def score(model: torch.nn.Module, loader):
+        def pieces(logits):
+            yield from logits.split(16)
+
+        model.eval()
+        total = 0.0
+        for x in loader:
+            logits = model(x)
+            for piece in pieces(logits):
+                total += piece.softmax(1).amax().item()
+        print(total)
+    """,
+    applicability=Applicability.SAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    class Searcher:
+        def __init__(self, model):
+            self.model = model
+
+        def search(self, loader):
+            self.model.eval()
+            for x in loader:
+                print(self.model.encode(x).argmax(1))
+    #                 ^^^^^^^^^^^^^^^^^^^^
+    """,
+    fixed="""
+    import torch
+
+    class Searcher:
+        def __init__(self, model):
+            self.model = model
+
+        @torch.no_grad()
+        def search(self, loader):
+            self.model.eval()
+            for x in loader:
+                print(self.model.encode(x).argmax(1))
+    """,
+    applicability=Applicability.SAFE,
+    files={
+        "main.py": """
+        import torch
+        from torch import nn
+        from example import Searcher
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.encoder = nn.Linear(3, 3)
+
+            def encode(self, x):
+                return self.encoder(x)
+
+        if __name__ == "__main__":
+            Searcher(Net()).search([torch.ones(1, 3)])
+        """,
+        "train.py": """
+        import torch
+        from example import Searcher
+        from main import Net
+
+        if __name__ == "__main__":
+            torch.set_grad_enabled(True)
+            Searcher(Net()).search([torch.ones(1, 3)])
+        """,
+    },
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    class Scorer:
+        def score(self, model, x):
+            model.eval()
+            print(model(x).argmax(1))
+    #             ^^^^^^^^
+    """,
+    fixed="""
+    import torch
+
+    class Scorer:
+        @torch.no_grad()
+        def score(self, model, x):
+            model.eval()
+            print(model(x).argmax(1))
+    """,
+    applicability=Applicability.SAFE,
+    files={
+        "main.py": """
+        import torch
+        from example import Scorer
+
+        def demo():
+            Scorer().score(torch.nn.Linear(3, 3), torch.ones(1, 3))
+        """,
+        "task.py": """
+        import torch
+
+        def infer(scorer, model, x):
+            with torch.no_grad():
+                scorer.score(model, x)
+        """,
+    },
+    show=False,
+)
 rule.ok(
     """
     import torch
@@ -686,6 +881,54 @@ rule.ok(
         return evaluate
     """,
     why="a function inside of another one turns gradients off",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    class Scorer:
+        def score(self, model, x):
+            model.eval()
+            print(model(x).argmax(1))
+    """,
+    why="the scorer that runs without gradients may be this one",
+    files={
+        "task.py": """
+        import torch
+
+        def infer(scorer, model, x):
+            with torch.no_grad():
+                scorer.score(model, x)
+        """,
+    },
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+    from torch import nn
+
+    net = nn.Linear(3, 1)
+
+    class Meter:
+        def __init__(self):
+            self.losses = []
+
+        def add(self, x, y):
+            loss = nn.functional.mse_loss(net(x), y)
+            self.losses.append(loss)
+            print(loss.item())
+
+    def train(optimizer, loader):
+        losses = []
+        for x, y in loader:
+            losses.append(nn.functional.mse_loss(net(x), y))
+            print(losses[-1].item())
+        torch.stack(losses).sum().backward()
+        optimizer.step()
+    """,
+    why="what a list holds may be trained with later",
     show=False,
 )
 rule.ok(
