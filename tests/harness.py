@@ -24,10 +24,9 @@ class Outcome:
 
 
 class WholeTreeChecker(Checker):
-    """A Checker that looks at every file's whole tree."""
+    """A Checker that looks at every file's whole tree from the start."""
 
-    def first_look(self, *given: Any) -> bool:
-        return True
+    looks = (True,)
 
 
 @dataclass(frozen=True)

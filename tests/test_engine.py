@@ -77,7 +77,7 @@ def test_a_file_without_torch_or_a_trigger_is_never_read_further(
     (tmp_path / "c.py").write_text("import torch\nbad", encoding="utf-8")
     asked: list[str] = []
 
-    def model(checker: Checker, source: object, task: Task, *others: object) -> object:
+    def model(checker: Checker, source: object, task: Task, *others: object, whole: bool) -> object:
         asked.append(task.shown)
         return throwaway.Model(source)  # type: ignore[arg-type]
 
@@ -236,7 +236,7 @@ def test_the_torch_that_the_nearest_requirements_ask_for(tmp_path: Path, monkeyp
     (tmp_path / "old" / "requirements.txt").write_text("torch==1.7\n", encoding="utf-8")
     asked: dict[str, object] = {}
 
-    def model(checker: Checker, source: object, task: Task, *others: object) -> object:
+    def model(checker: Checker, source: object, task: Task, *others: object, whole: bool) -> object:
         asked[task.shown] = task.target_torch
         return throwaway.Model(source)  # type: ignore[arg-type]
 

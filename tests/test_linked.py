@@ -117,11 +117,10 @@ def test_names_are_the_same_as_in_a_whole_tree() -> None:
     assert len(whole) == len(outline)
 
 
-def test_the_outline_of_a_checked_file_leaves_some_questions_open() -> None:
+def test_an_outline_that_is_linked_to_leaves_some_questions_open() -> None:
     outline = LinkedTree(source_from_bytes(b"f(x)\n", "a.py"))
     call = outline.module.body[0].body[0].value
     assert (outline.parent(call), list(outline.ancestors(call)), outline.text(call)) == (None, [], "f(x)")
-    outline.is_checked = True
-    for ask in (outline.parent, outline.ancestors, outline.text):
+    for ask in (outline.offsets, outline.statement, outline.is_parenthesized):
         with pytest.raises(WholeTreeNeeded):
             ask(call)

@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests import throwaway
@@ -156,7 +156,21 @@ def parses(data: bytes) -> bool:
     return True
 
 
+TWICE = b"""
+import torch
+
+def evaluate(model, loader):
+    model.eval()
+    for x, y in loader:
+        print((model(x) - y).abs().mean())
+
+def evaluate(model, loader):
+    return torch.cat([model(x) for x in loader])
+"""
+
+
 @few
+@example(TWICE, Mode.FIX)
 @given(programs(), st.sampled_from([Mode.FIX, Mode.FIX_UNSAFE]))
 def test_fixing_keeps_programs_and_ends(data: bytes, mode: Mode) -> None:
     before = checked(data)

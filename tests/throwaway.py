@@ -92,7 +92,9 @@ _REAL = registry.all_rules()
 SUPPRESSION = tuple(rule for rule in _REAL if rule.family == "suppression")
 
 
-def model_of(checker: Checker, source: Source, task: Task, rules: object, project: object) -> Model | Diagnostic:
+def model_of(
+    checker: Checker, source: Source, task: Task, rules: object, project: object, *, whole: bool
+) -> Model | Diagnostic:
     """What stands for the interpreter; words in the text make it misbehave."""
     text = source.text
     if "SEGFAULT" in text:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import enum
-import itertools
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,55 +150,56 @@ class Checker:
             return [], []
         if len(source.text) > MAX_CHARACTERS:
             return [], [Diagnostic("parser-limit", source.path, f"longer than {MAX_CHARACTERS:,} characters")]
-        if not self.first_look(source, task, selection, rules, project):
-            return [], []
-        model = self._model(source, task, rules, project)
-        if isinstance(model, Diagnostic):
-            return [], [model]
-        findings: list[Finding] = []
-        diagnostics: list[Diagnostic] = []
-        for rule in rules:
-            diagnostics += _ask(rule, model, selection.options.get(rule.slug, {}), source.path, findings)
+        for whole in self.looks:
+            look = self._look(source, task, selection, rules, project, whole=whole)
+            if look is not None:
+                findings, diagnostics = look
+                break
         # What lies in another file is reported when that file is checked.
         return [finding for finding in dict.fromkeys(findings) if finding.path == source.path], diagnostics
 
-    def first_look(
-        self, source: Source, task: Task, selection: Selection, rules: Sequence[Rule], project: Project | None = None
-    ) -> bool:
-        """Whether any rule may report in a source, to judge by its outline: most have nothing to be reported.
+    looks: tuple[bool, ...] = (False, True)
+    """Whether a source is looked at as a whole tree, one look after the other until one can tell.
 
-        CPython's parser is ten times faster than libcst's. What may be wrong, or cannot be told from
-        an outline, is looked at again: findings and their fixes come from the whole tree.
-        """
-        from torchlint.syntax.linked import WholeTreeNeeded
+    Its outline takes CPython's parser a tenth of libcst's time, and most sources have nothing to be
+    reported; where something is, libcst parses the source and completes the outline.
+    """
 
-        try:
-            return bool(outlined_findings(project or self._project(task), source, task, selection, rules))
-        except WholeTreeNeeded:
-            return True
-        except Exception:  # nothing is lost: the second look meets the same, and says so, or does better
-            self.forget_projects()
-            return True
+    def _look(
+        self, source: Source, task: Task, selection: Selection, rules: Sequence[Rule], project: Project | None, *,
+        whole: bool
+    ) -> tuple[list[Finding], list[Diagnostic]] | None:
+        """What the rules say of a source; None where its outline is not enough, or not good enough."""
+        model = self._model(source, task, rules, project, whole=whole)
+        if model is None or isinstance(model, Diagnostic):
+            return None if model is None else ([], [model])
+        findings: list[Finding] = []
+        diagnostics: list[Diagnostic] = []
+        for rule in rules:
+            failure = _ask(rule, model, selection.options.get(rule.slug, {}), findings)
+            if failure is not None and not whole:
+                return None
+            diagnostics += [_failure(rule, failure, source.path)] if failure is not None else []
+        return findings, diagnostics
 
-    def _model(self, source: Source, task: Task, rules: Sequence[Rule], project: Project | None) -> Model | Diagnostic:
+    def _model(
+        self, source: Source, task: Task, rules: Sequence[Rule], project: Project | None, *, whole: bool
+    ) -> Model | Diagnostic | None:
         """The model of a source, or why there is none: the one place that calls into the interpreter."""
+        from torchlint.semantics.model import build_model
         from torchlint.syntax.tree import ParserLimit
 
+        names = frozenset[str]().union(*(rule.names for rule in rules)) if all(rule.names for rule in rules) else None
         try:
-            return _interpreted(project or self._project(task), source, task, rules)
+            return build_model(
+                project or self._project(task), source, task.path, task.target_torch, names, whole=whole)
         except SourceError as error:
             return Diagnostic(error.kind, source.path, error.message, error.position)
         except ParserLimit as limit:
             return Diagnostic("parser-limit", source.path, limit.message, limit.position)
-        except RecursionError:
+        except Exception as error:
             self.forget_projects()  # it was left half done
-            return Diagnostic("parser-limit", source.path, "nested too deeply to be followed")
-        except MemoryError:
-            self.forget_projects()
-            return Diagnostic("parser-limit", source.path, "not enough memory")
-        except Exception as error:  # a defect of torchlint's: this file's findings are lost, and the report says so
-            self.forget_projects()
-            return _crash("the interpreter", error, source.path)
+            return _half_done(error, source.path) if whole else None
 
     def _project(self, task: Task) -> Project:
         from torchlint.semantics.project import Project
@@ -232,26 +232,6 @@ class Checker:
         return self._selections[key]
 
 
-def _interpreted(
-    project: Project, source: Source, task: Task, rules: Sequence[Rule], *, outlined: bool = False
-) -> Model:
-    """The one call into the interpreter."""
-    from torchlint.semantics.model import build_model
-
-    names = frozenset[str]().union(*(rule.names for rule in rules)) if all(rule.names for rule in rules) else None
-    return build_model(project, source, task.path, task.target_torch, names, outlined=outlined)
-
-
-def outlined_findings(
-    project: Project, source: Source, task: Task, selection: Selection, rules: Sequence[Rule]
-) -> list[Finding]:
-    """The first finding that the outline of a source shows. Raises WholeTreeNeeded where it cannot tell."""
-    model = _interpreted(project, source, task, rules, outlined=True)
-    found = (finding for rule in rules for finding in rule.ask(model, dict(selection.options.get(rule.slug, {})))
-             if finding.path == source.path)
-    return list(itertools.islice(found, 1))
-
-
 def screened(rules: Iterable[Rule], data: bytes) -> list[Rule]:
     """The rules that may report in a file of these bytes: a bytes search, before anything is parsed."""
     seen: dict[bytes, bool] = {}
@@ -271,13 +251,34 @@ def _holds(trigger: bytes | tuple[bytes, ...], data: bytes, seen: dict[bytes, bo
     return known
 
 
-def _ask(rule: Rule, model: Model, options: Mapping[str, Any], path: str, into: list[Finding]) -> Iterator[Diagnostic]:
+def _ask(rule: Rule, model: Model, options: Mapping[str, Any], into: list[Finding]) -> Exception | None:
+    """Put the rule's question; again, where it turned out to need more than an outline. Why that failed, if it did."""
+    from torchlint.syntax.linked import WholeTreeNeeded
+
     try:
-        into.extend(rule.ask(model, dict(options)))
-    except RecursionError:
-        yield Diagnostic("parser-limit", path, f"nested too deeply for {rule.slug}")
-    except Exception as error:  # a defect of the rule's: the other rules' findings stay, and the report says so
-        yield _crash(f"{rule.code} {rule.slug}", error, path)
+        try:
+            into.extend(rule.ask(model, dict(options)))
+        except WholeTreeNeeded:
+            model.tree.complete()
+            into.extend(rule.ask(model, dict(options)))
+    except Exception as error:  # a defect of the rule's: the other rules' findings stay
+        return error
+    return None
+
+
+def _failure(rule: Rule, error: Exception, path: str) -> Diagnostic:
+    if isinstance(error, RecursionError):
+        return Diagnostic("parser-limit", path, f"nested too deeply for {rule.slug}")
+    return _crash(f"{rule.code} {rule.slug}", error, path)
+
+
+def _half_done(error: Exception, path: str) -> Diagnostic:
+    """Why the interpreter did not come to an end."""
+    if isinstance(error, RecursionError):
+        return Diagnostic("parser-limit", path, "nested too deeply to be followed")
+    if isinstance(error, MemoryError):
+        return Diagnostic("parser-limit", path, "not enough memory")
+    return _crash("the interpreter", error, path)  # a defect of torchlint's: this file's findings are lost
 
 
 def _crash(who: str, error: Exception, path: str) -> Diagnostic:

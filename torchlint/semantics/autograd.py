@@ -119,7 +119,7 @@ def _is_open(event: Event) -> bool:
     if event.context.grad is not True or event.subject is None or event.context.entry().data != "function":
         return False
     if event.kind == "method":  # of what has an eval mode: it may run it forward
-        return event.data.get("training") is False
+        return event.data.get("training") is False and knowledge.method("module", event.data.get("name", "")) is None
     if event.used & (_WANTED - {"returned"}):
         return False
     if is_module(event.subject):

@@ -143,9 +143,7 @@ def define(machine: Interpreter, node: cst.FunctionDef) -> v.Function:
     outer = machine.frame
     owner = outer.owner if outer.function is None else None
     enclosing = outer.enclosing if owner is not None else outer
-    function = v.Function(node, outer.module, enclosing, owner)
-    outer.module.functions.append(function)
-    return function
+    return v.Function(node, outer.module, enclosing, owner)
 
 
 def decorate(machine: Interpreter, value: v.Value, decorator: v.Value, node: cst.Decorator) -> v.Value:

@@ -119,14 +119,14 @@ def _settled_kind(event: Event) -> str:
 
 
 def build_model(project: Project, source: Source, path: Path, target_torch: TorchVersion | None = None,
-                triggers: frozenset[str] | None = None, *, outlined: bool = False) -> Model:
+                triggers: frozenset[str] | None = None, *, whole: bool = False) -> Model:
     """Run a source's entries and keep what they record. Raises what ``parse`` raises.
 
     ``triggers``: identifiers without which nobody will ask anything of a piece of code; None: anybody may.
-    ``outlined``: for a first look. Such a model raises WholeTreeNeeded where an outline cannot tell.
+    ``whole``: parse all of the source first. Else this raises WholeTreeNeeded where an outline cannot tell.
     """
     project.make_room()
-    tree = project.outline(path, source) if outlined else project.adopt(path, source)
+    tree = project.adopt(path, source, whole=whole)
     return _run(project, tree, path, frozenset({path}), target_torch, triggers)
 
 
@@ -182,8 +182,8 @@ class Entries:
         self.budget = max(_LEAST_BUDGET, _BUDGET_PER_LINE * model.tree.source.text.count("\n"))
 
     def run(self) -> None:
-        for body in self.module.mains:
-            self._entry("main", body, functools.partial(self.machine.execute, body), keep=True)
+        for guard in self.module.mains:
+            self._entry("main", guard, functools.partial(self.machine.execute, guard.body), keep=True)
         self._run_uncalled()
         self._construct_unused()
         self._forward_uncalled()

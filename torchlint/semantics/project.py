@@ -13,7 +13,8 @@ from torchlint.findings import shown_path
 from torchlint.semantics import knowledge
 from torchlint.semantics.names import forget as forget_names
 from torchlint.syntax.limits import ParserLimit, check_limits
-from torchlint.syntax.linked import LinkedTree, WholeTreeNeeded
+from torchlint.syntax.linked import LinkedTree
+from torchlint.syntax.outlined import OutlinedTree
 from torchlint.syntax.source import Source, SourceError, read_source
 from torchlint.syntax.tree import Tree, parse
 
@@ -55,29 +56,22 @@ class Project:
                 pass
         return self._outlines[path]
 
-    def adopt(self, path: Path, source: Source) -> Tree:
+    def adopt(self, path: Path, source: Source, *, whole: bool) -> Tree:
         """The tree of the source that is checked from now on, whatever is on disk (an editor's text, stdin).
 
-        Raises what ``parse`` raises.
+        An outline, or the ``whole`` tree; then, or where there is no outline, this raises what ``parse`` raises.
         """
-        tree = parse(source)
-        self._check(path, tree)
-        return tree
-
-    def outline(self, path: Path, source: Source) -> LinkedTree:
-        """The outline of the source that is checked from now on. Raises WholeTreeNeeded where there is none."""
-        outline = self._outlines.get(path)
-        if outline is None or (outline.source.path, outline.source.text) != (source.path, source.text):
-            outline = _outline(source)
-        if outline is None:
-            raise WholeTreeNeeded
-        view = outline.as_checked()
-        self._check(path, view)
-        return view
-
-    def _check(self, path: Path, tree: AnyTree) -> None:
+        linked = None if whole else self._linked(path, source)
+        tree = OutlinedTree(linked) if linked is not None else parse(source)
         self._checked = path, tree
         forget_names()
+        return tree
+
+    def _linked(self, path: Path, source: Source) -> LinkedTree | None:
+        linked = self._outlines.get(path)
+        if linked is not None and (linked.source.path, linked.source.text) == (source.path, source.text):
+            return linked
+        return _outline(source)
 
     def changed(self, sources: Mapping[Path, Source]) -> Project:
         """A project with other text in some files: what was parsed is known to it, what was run is not."""

@@ -68,7 +68,7 @@ class ModuleModel:
         self.star_files: list[Path] = []  # files of the project, likewise
         self.functions: list[Function] = []  # every def, in order of definition, methods included
         self.classes: list[Class] = []
-        self.mains: list[cst.BaseSuite] = []  # bodies of `if __name__ == "__main__"`
+        self.mains: list[cst.If] = []  # `if __name__ == "__main__"`
         self.body: Block | None = None
         self.is_package = False
 

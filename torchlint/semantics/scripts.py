@@ -154,7 +154,7 @@ class _Reader:
         if entry.data not in ("module", "main") or around != ["entry"] or len(calls) > 1:
             raise NotPlain("the model is not wrapped in the script's own course")
         if not calls:
-            block = self.tree.module if entry.data == "module" else entry.node.node
+            block = self.tree.module if entry.data == "module" else entry.node.node.body
         else:
             function = calls[0].data
             guarded = contexts[-2] is not calls[0]

@@ -142,7 +142,7 @@ def _unpack(machine: Interpreter, target: cst.Tuple | cst.List, value: v.Value) 
 
 def if_(machine: Interpreter, node: cst.If) -> str | None:
     if machine.frame.function is None and machine.frame.owner is None and _is_main_guard(node.test):
-        machine.frame.module.mains.append(node.body)
+        machine.frame.module.mains.append(node)
         return None
     value = machine.evaluate(node.test)
     known = truth(value)
@@ -371,6 +371,7 @@ def def_(machine: Interpreter, node: cst.FunctionDef) -> None:
     for decorator in reversed(node.decorators):
         value = decorate(machine, value, machine.evaluate(decorator.decorator), decorator)
     frame.names[node.name.value] = value
+    frame.module.functions.append(value if isinstance(value, v.Function) and value.node is node else function)
 
 
 def class_(machine: Interpreter, node: cst.ClassDef) -> None:

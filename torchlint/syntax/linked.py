@@ -1,16 +1,15 @@
-"""Outlines: files that are only looked into, parsed by CPython's parser, in the shape that the interpreter reads.
+"""Outlines: files as CPython's parser reads them, in the shape that the interpreter knows.
 
 A file in which something is found is parsed by libcst: findings and fixes need every character.
-A first look at it, or at a file that it imports, needs names and values only, and CPython's
-parser is ten times faster. What it gives is turned into libcst's node classes, function bodies
-only when they are run. These nodes have no whitespace, nothing is reported in them; but where
-they are can be said.
+To interpret it, or a file that it imports, needs names and values only, and CPython's parser is ten
+times faster. What it gives is turned into libcst's node classes, function bodies only when they are
+run. These nodes have no whitespace, nothing is reported in them before they are completed (see
+``outlined``); but where they are can be said.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -22,35 +21,30 @@ from torchlint.syntax.source import Source
 
 
 class WholeTreeNeeded(Exception):
-    """The outline of a file that is checked was asked what only the whole tree can tell."""
+    """An outline was asked what only the whole tree can tell."""
 
 
 class LinkedTree:
-    """The outline of one file: ``module.body`` are its statements.
+    """The outline of a file that others link to: ``module.body`` are its statements.
 
-    It has the questions of a Tree. Where the file ``is_checked``, what lies around a node and how it
-    is written may decide whether something is found: then WholeTreeNeeded is raised. Of other files
-    such questions are idle.
+    It has the questions of a Tree, as far as they are not idle.
     """
 
     def __init__(self, source: Source) -> None:
         """Raises SyntaxError, ValueError (null bytes), RecursionError or MemoryError as ``ast.parse`` does."""
         self.source = source
-        self.is_checked = False
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            parsed = ast.parse(source.text)
-        self.module: Any = LazyBody(parsed.body)
+            self.parsed = ast.parse(source.text).body
+        self.module: Any = LazyBody(self.parsed)
 
-    def as_checked(self) -> LinkedTree:
-        """The same outline, for a first look at the file."""
-        view = copy.copy(self)
-        view.is_checked = True
-        return view
+    def own_module(self) -> Any:
+        """A module of the same statements, as nodes that nobody else has."""
+        return _make(cst.Module, body=[_statement(node) for node in self.parsed], header=(), footer=())
 
     def span(self, node: cst.CSTNode) -> Span:
-        """The characters of an expression or a compound statement; the file's beginning for any other node."""
-        parsed = getattr(node, _PLACE, None) or getattr(node, _PLACE_OF_COMPOUND, None)
+        """The characters of an expression or a statement; the file's beginning for any other node."""
+        parsed = parsed_from(node)
         if parsed is None:
             return self.source.span(0, 0)
         begin = self._offset(parsed.lineno, parsed.col_offset)
@@ -63,22 +57,15 @@ class LinkedTree:
 
     def ancestors(self, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
         """Nothing: an outline does not know what is around a node."""
-        self._leave_to_whole_tree()
         return ()
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """None: an outline does not know what is around a node."""
-        self._leave_to_whole_tree()
         return None
 
     def text(self, node: cst.CSTNode) -> str:
         """An expression as text, near enough to compare."""
-        self._leave_to_whole_tree()
         return expression_text(node)
-
-    def _leave_to_whole_tree(self) -> None:
-        if self.is_checked:
-            raise WholeTreeNeeded
 
     def _unknown(self, node: cst.CSTNode) -> NoReturn:
         """What no outline can tell."""
@@ -91,7 +78,15 @@ class LinkedTree:
 _PLACE = "lpar"
 """Where an expression keeps what it was made from: an outline has no parentheses, and a node no slot to spare."""
 
-_PLACE_OF_COMPOUND = "leading_lines"
+_PLACE_OF_STATEMENT = "leading_lines"
+
+
+def parsed_from(node: Any) -> Any:
+    """CPython's node that an outlined expression, statement or suite was made from; None for any other node."""
+    if node.__class__ is LazyBody:
+        return node.first
+    found = getattr(node, _PLACE, None) or getattr(node, _PLACE_OF_STATEMENT, None)
+    return found if isinstance(found, ast.AST) else None
 
 
 class LazyBody:
@@ -109,6 +104,20 @@ class LazyBody:
         if self._body is None:
             self._body = [_statement(node) for node in self._parsed]
         return self._body
+
+    @property
+    def converted(self) -> list[Any] | None:
+        """The statements, if anyone asked for them."""
+        return self._body
+
+    @property
+    def first(self) -> ast.stmt | None:
+        """CPython's node of the first statement."""
+        return self._parsed[0] if self._parsed else None
+
+    def replace(self, body: list[Any]) -> None:
+        """Have these statements from now on."""
+        self._body = body
 
     def names(self) -> set[str]:
         """Every identifier inside but those of annotations, found without converting anything."""
@@ -289,12 +298,12 @@ _IN_PLACE: dict[type, Any] = {
 
 def _expression(node: Any) -> Any:
     convert = _EXPRESSIONS.get(node.__class__)
-    made = convert(node) if convert is not None else _make(_Unread)
+    made = convert(node) if convert is not None else _make(UnreadExpression)
     object.__setattr__(made, _PLACE, node)
     return made
 
 
-class _Unread(cst.BaseExpression):
+class UnreadExpression(cst.BaseExpression):
     """An expression of a newer Python, of which nothing is known."""
 
 
@@ -455,7 +464,10 @@ def _aliases(names: list[ast.alias]) -> list[Any]:
 def _import_from(node: ast.ImportFrom) -> Any:
     names: Any = _make(cst.ImportStar) if node.names[0].name == "*" else _aliases(node.names)
     return _make(cst.ImportFrom, module=_dotted(node.module) if node.module else None, names=names,
-                 relative=[None] * node.level)
+                 relative=[_DOT] * node.level)
+
+
+_DOT = _make(cst.Dot)
 
 
 def _targets(nodes: list[ast.expr]) -> list[Any]:
@@ -508,10 +520,15 @@ def _statement(node: ast.stmt) -> Any:
     compound = _COMPOUND.get(node.__class__)
     if compound is not None:
         made = compound(node)
-        object.__setattr__(made, _PLACE_OF_COMPOUND, node)
-        return made
-    small = _SMALL.get(node.__class__)
-    return _make(cst.SimpleStatementLine, body=[small(node) if small is not None else _make(cst.Pass)])
+    else:
+        small = _SMALL.get(node.__class__)
+        made = _make(cst.SimpleStatementLine, body=[small(node) if small is not None else _make(cst.Pass)])
+    object.__setattr__(made, _PLACE_OF_STATEMENT, node)
+    return made
+
+
+SHARED = frozenset([*_OPERATORS.values(), *_IN_PLACE.values(), _DOT])
+"""Nodes that all outlines have in common."""
 
 
 # ------------------------------------------------------------------------- text

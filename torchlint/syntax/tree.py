@@ -10,7 +10,7 @@ import gc
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -19,29 +19,35 @@ from libcst._nodes.internal import CodegenState  # the hook that libcst's own po
 
 from torchlint.findings import Position, Span
 from torchlint.syntax.limits import ParserLimit, check_limits
-from torchlint.syntax.linked import LazyBody, WholeTreeNeeded
+from torchlint.syntax.linked import LazyBody
 from torchlint.syntax.source import Source, SourceError
 
 Statement = libcst.SimpleStatementLine | libcst.BaseCompoundStatement
 Node = libcst.CSTNode
 
-__all__ = ["Node", "ParserLimit", "Statement", "Tree", "children", "parse", "same_code", "walk"]
+__all__ = [
+    "NO_NODES", "Node", "ParserLimit", "Statement", "Tree", "children", "code_fields", "deeper_recursion", "parse",
+    "parsed", "same_code", "walk",
+]
 
 
 def parse(source: Source) -> Tree:
     """Parse a source. Raises SourceError for a syntax error, ParserLimit for what libcst cannot take."""
     check_limits(source)
     try:
-        with _deeper_recursion():
-            return Tree(source, _parsed(source.text))
+        with deeper_recursion():
+            return Tree(source, parsed(source.text))
     except libcst.ParserSyntaxError as error:
         raise _explained(source, error) from None
     except RecursionError:
         raise ParserLimit("nested too deeply for the parser") from None
 
 
-def _parsed(text: str) -> libcst.Module:
-    """Without garbage collection, which would look at every new node again and again: twice as fast on large files."""
+def parsed(text: str) -> libcst.Module:
+    """What libcst makes of a text.
+
+    Without garbage collection, which would look at every new node again and again: twice as fast on large files.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -52,7 +58,7 @@ def _parsed(text: str) -> libcst.Module:
 
 
 @contextlib.contextmanager
-def _deeper_recursion() -> Iterator[None]:
+def deeper_recursion() -> Iterator[None]:
     """Room for the deepest tree that the limits let through: two frames a link, four a bracket or a block."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, 5000))
@@ -95,6 +101,34 @@ class Tree:
     def __init__(self, source: Source, module: libcst.Module) -> None:
         self.source = source
         self.module = module
+        self._positions: dict[int, tuple[int, int]] = {}  # by the identity of nodes, which the module keeps alive
+        self._parents: dict[int, Node] = {}
+
+    def complete(self) -> None:
+        """Work out everything at once: no node's position or parent is unknown, and every suite can be walked."""
+        if not self._positions:
+            self._learn(self.module, self.module, 0, self.source.text)
+
+    def _explore(self, node: Node) -> None:
+        """Learn of a node of which nothing is known."""
+        self.complete()
+
+    def _learn(self, module: libcst.Module, top: Node, begin: int, text: str) -> None:
+        """Learn of all nodes of a module that libcst made of the text at ``begin``, and that hang below ``top``."""
+        for key, (first, last) in _positions_in(module, text).items():
+            self._positions[key] = begin + first, begin + last
+        self._parents.update((id(statement), top) for statement in module.body)
+        waiting: list[Node] = list(module.body)
+        while waiting:
+            node = waiting.pop()
+            for child in children(node):
+                self._parents[id(child)] = node
+                waiting.append(child)
+
+    def _position(self, node: Node) -> tuple[int, int]:
+        if id(node) not in self._positions:
+            self._explore(node)
+        return self._positions[id(node)]
 
     def span(self, node: Node) -> Span:
         """The node's own characters: no surrounding whitespace, comma or parentheses."""
@@ -106,25 +140,27 @@ class Tree:
 
     def offsets(self, node: Node) -> tuple[int, int]:
         """Begin and finish (exclusive) of ``span(node)`` in the source's text."""
-        begin, finish = self._offsets[node]
+        begin, finish = self._position(node)
         # Without a final newline libcst counts one all the same before it takes it back.
         end_of_text = len(self.source.text)
         return min(begin, end_of_text), min(finish, end_of_text)
 
     def offsets_with_parens(self, node: Node) -> tuple[int, int]:
         """Begin and finish (exclusive) of ``span_with_parens(node)`` in the source's text."""
-        left, right = getattr(node, "lpar", None), getattr(node, "rpar", None)
-        if left and right:
-            return self._offsets[left[0]][0], self._offsets[right[-1]][1]
-        return self.offsets(node)
+        own = self.offsets(node)
+        left, right = getattr(node, "lpar", ()), getattr(node, "rpar", ())
+        if not isinstance(left, Sequence) or not left or not right:  # those of a `with` may be unknown
+            return own
+        return self._position(left[0])[0], self._position(right[-1])[1]
 
     def is_parenthesized(self, node: Node) -> bool:
         """Whether parentheses belong to the node."""
+        self._position(node)
         return bool(getattr(node, "lpar", None))
 
     def text(self, node: Node) -> str:
         """The node's own characters, as they stand in the file."""
-        begin, finish = self._offsets[node]
+        begin, finish = self._position(node)
         return self.source.text[begin:finish]
 
     def text_with_parens(self, node: Node) -> str:
@@ -134,14 +170,16 @@ class Tree:
 
     def parent(self, node: Node) -> Node | None:
         """The node that holds this one; None for the module."""
-        return self._parents.get(node)
+        if id(node) not in self._parents and node is not self.module:
+            self._explore(node)
+        return self._parents.get(id(node))
 
     def ancestors(self, node: Node) -> Iterator[Node]:
         """The node's parent, its parent, and so on up to the module."""
-        above = self._parents.get(node)
+        above = self.parent(node)
         while above is not None:
             yield above
-            above = self._parents.get(above)
+            above = self.parent(above)
 
     def statement(self, node: Node) -> Statement:
         """The innermost whole statement that holds the node (or is it): a line of small statements, or a compound one.
@@ -150,7 +188,7 @@ class Tree:
         """
         here: Node | None = node
         while here is not None:
-            above = self._parents.get(here)
+            above = self.parent(here)
             is_elif = isinstance(above, libcst.If) and above.orelse is here
             if isinstance(here, libcst.SimpleStatementLine | libcst.BaseCompoundStatement) and not is_elif:
                 return here
@@ -165,37 +203,29 @@ class Tree:
     def first_offset(self, statement: Statement) -> int:
         """Where the statement begins, its decorators included."""
         decorators = getattr(statement, "decorators", None)
-        return self._offsets[decorators[0] if decorators else statement][0]
-
-    @functools.cached_property
-    def _parents(self) -> dict[Node, Node]:
-        parents: dict[Node, Node] = {}
-        waiting: list[Node] = [self.module]
-        while waiting:
-            node = waiting.pop()
-            for child in children(node):
-                parents[child] = node
-                waiting.append(child)
-        return parents
-
-    @functools.cached_property
-    def _offsets(self) -> dict[Node, tuple[int, int]]:
-        module = self.module
-        state = _Counter(default_indent=module.default_indent, default_newline=module.default_newline)
-        try:
-            with _deeper_recursion():
-                module._codegen(state)
-        except RecursionError:
-            raise ParserLimit("nested too deeply for the parser") from None
-        generated = "".join(state.tokens)
-        code_finish = state.offsets[module.body[-1]][1] if module.body else 0
-        # libcst may lose comments and blanks at the end of a file without a final newline.
-        if self.source.text.startswith(generated[:code_finish]):
-            return state.offsets
-        return _aligned(state.offsets, generated[:code_finish], self.source.text)
+        return self._position(decorators[0] if decorators else statement)[0]
 
 
-def _aligned(offsets: dict[Node, tuple[int, int]], generated: str, text: str) -> dict[Node, tuple[int, int]]:
+Positions = dict[int, tuple[int, int]]
+
+
+def _positions_in(module: libcst.Module, text: str) -> Positions:
+    """Begin and finish of each node, by its identity, in the text that the module was made of."""
+    state = _Counter(default_indent=module.default_indent, default_newline=module.default_newline)
+    try:
+        with deeper_recursion():
+            module._codegen(state)
+    except RecursionError:
+        raise ParserLimit("nested too deeply for the parser") from None
+    generated = "".join(state.tokens)
+    code_finish = state.offsets[id(module.body[-1])][1] if module.body else 0
+    # libcst may lose comments and blanks at the end of a file without a final newline.
+    if text.startswith(generated[:code_finish]):
+        return state.offsets
+    return _aligned(state.offsets, generated[:code_finish], text)
+
+
+def _aligned(offsets: Positions, generated: str, text: str) -> Positions:
     """Offsets in ``text`` for offsets in what libcst would write.
 
     libcst drops a form feed that begins the file, and blanks before the colon of an ``except``.
@@ -228,7 +258,7 @@ class _Counter(CodegenState):
     def __init__(self, default_indent: str, default_newline: str) -> None:
         super().__init__(default_indent, default_newline)
         self.offset = 0
-        self.offsets: dict[Node, tuple[int, int]] = {}
+        self.offsets: Positions = {}
         self._begins: list[int] = []
 
     def add_indent_tokens(self) -> None:
@@ -245,8 +275,8 @@ class _Counter(CodegenState):
 
     def after_codegen(self, node: Node) -> None:
         begin = self._begins.pop()
-        if node not in self.offsets:
-            self.offsets[node] = (begin, self.offset)
+        if id(node) not in self.offsets:
+            self.offsets[id(node)] = (begin, self.offset)
 
     def record_syntactic_position(self, node: Node, *, start_node: Node | None = None,
                                   end_node: Node | None = None) -> Any:
@@ -271,9 +301,9 @@ class _Recorder:
                  trace: TracebackType | None) -> None:
         if error is None:
             offsets = self._state.offsets
-            begin = self._begin if self._first is None else offsets[self._first][0]
-            finish = self._state.offset if self._last is None else offsets[self._last][1]
-            offsets[self._node] = (begin, finish)
+            begin = self._begin if self._first is None else offsets[id(self._first)][0]
+            finish = self._state.offset if self._last is None else offsets[id(self._last)][1]
+            offsets[id(self._node)] = (begin, finish)
 
 
 _LAYOUT = re.compile(
@@ -283,23 +313,29 @@ _LAYOUT = re.compile(
 
 
 @functools.cache
-def _fields(kind: type[Node]) -> tuple[str, ...]:
+def code_fields(kind: type[Node]) -> tuple[str, ...]:
+    """The names of a node class's fields that are not only layout."""
     return tuple(field.name for field in dataclasses.fields(kind) if not _LAYOUT.fullmatch(field.name))
+
+
+NO_NODES = frozenset({str, bool, type(None), libcst.MaybeSentinel})
+"""What a field may hold beside nodes and rows of nodes."""
 
 
 def children(node: Node) -> Iterator[Node]:
     """The nodes directly inside this one, without those that are only layout (whitespace, commas, parentheses).
 
-    Raises WholeTreeNeeded for a suite of an outline.
+    In an outline, strings side by side are one, and a call's keyword arguments stand behind the others.
     """
     if isinstance(node, LazyBody):
-        raise WholeTreeNeeded
-    for name in _fields(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, Node):
+        yield from node.body
+        return
+    for name in code_fields(node.__class__):
+        value: Any = getattr(node, name, None)
+        if value.__class__ is tuple or value.__class__ is list:
+            yield from value
+        elif value.__class__ not in NO_NODES:
             yield value
-        elif isinstance(value, tuple | list):
-            yield from (item for item in value if isinstance(item, Node))
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -318,5 +354,5 @@ def same_code(a: Any, b: Any) -> bool:
     if isinstance(a, tuple | list):
         return len(a) == len(b) and all(map(same_code, a, b))
     if isinstance(a, Node):
-        return all(same_code(getattr(a, name, None), getattr(b, name, None)) for name in _fields(type(a)))
+        return all(same_code(getattr(a, name, None), getattr(b, name, None)) for name in code_fields(type(a)))
     return bool(a == b)

@@ -185,6 +185,7 @@ def last_offset(tree: Tree, statement: Statement) -> int:
 def inner_lines_of_strings(tree: Tree, node: Node) -> set[int]:
     """The offsets of the lines inside a node that begin within a string, whose whitespace is therefore content."""
     inside: set[int] = set()
+    tree.offsets(node)  # an outline does not have every string
     for part in walk(node):
         if isinstance(part, libcst.SimpleString | libcst.FormattedString | libcst.TemplatedString):
             begin, finish = tree.offsets(part)

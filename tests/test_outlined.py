@@ -1,4 +1,4 @@
-"""The first look: it may only say that there is nothing, never miss what the whole tree shows."""
+"""Outlines: what is found in one is what the whole tree shows, to the last edit."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
 from tests.harness import WholeTreeChecker
-from torchlint.checking import Checker, Task, outlined_findings, screened
+from torchlint.checking import Checker, FileResult, Task
 from torchlint.config import Settings
 from torchlint.rules import all_rules
 from torchlint.rules.example import MAIN
-from torchlint.syntax.linked import WholeTreeNeeded
+from torchlint.syntax.linked import LinkedTree, WholeTreeNeeded
+from torchlint.syntax.outlined import OutlinedTree
 from torchlint.syntax.source import source_from_bytes
+from torchlint.syntax.tree import parse, walk
 
 FIXTURES = sorted(Path(__file__).parents[1].joinpath("fixtures").rglob("*.py"))
 EXAMPLES = [
@@ -97,40 +100,134 @@ REPORTED = {
 }
 
 
-def rules_found(folder: Path, name: str, data: bytes, checker: type[Checker]) -> list[tuple[str, int]]:
-    settings = Settings(root=folder)
-    result = checker([settings]).check_bytes(data, Task(folder / name, name, 0, folder, None))
-    assert result.diagnostics == ()
-    return [(finding.rule, finding.span.start.line) for finding in result.findings]
+def found_by(checker: Checker, folder: Path, name: str, data: bytes) -> FileResult:
+    return checker.check_bytes(data, Task(folder / name, name, 0, folder, None))
+
+
+class OutlineChecker(Checker):
+    """A Checker that never looks at a whole tree from the start."""
+
+    looks = (False,)
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_both_looks_see_the_same(name: str, tmp_path: Path) -> None:
+def test_outlines_and_whole_trees_show_the_same(name: str, tmp_path: Path) -> None:
     data = SOURCES[name].encode()
-    whole = rules_found(tmp_path, "net.py", data, WholeTreeChecker)
-    assert rules_found(tmp_path, "net.py", data, Checker) == whole
-    assert bool(whole) == (name in REPORTED)
+    whole = found_by(WholeTreeChecker([Settings(root=tmp_path)]), tmp_path, "net.py", data)
+    assert whole.diagnostics == ()
+    assert found_by(Checker([Settings(root=tmp_path)]), tmp_path, "net.py", data) == whole
+    assert bool(whole.findings) == (name in REPORTED)
 
 
 @pytest.mark.parametrize("sources", [*EXAMPLES, *(pytest.param({MAIN: f.read_text()}, id=f.stem) for f in FIXTURES)])
-def test_nothing_is_missed_and_nothing_breaks(sources: dict[str, str], tmp_path: Path) -> None:
+def test_an_outline_is_enough(sources: dict[str, str], tmp_path: Path) -> None:
     for path, text in sources.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
     data = sources[MAIN].encode()
-    checker = WholeTreeChecker([Settings(root=tmp_path)])
-    task = Task(tmp_path / MAIN, MAIN, 0, tmp_path, None)
-    rules = [rule for rule in screened(all_rules(), data) if rule.family != "suppression"]
-    whole = checker.check_bytes(data, task).findings
-    try:
-        looked = outlined_findings(
-            checker._project(task), source_from_bytes(data, MAIN), task, checker._selection(task), rules)
-    except WholeTreeNeeded:  # any other exception is a defect of the outline, or of the rule
-        return
-    assert looked or not [finding for finding in whole if finding.rule != "unused-ignore"]
+    settings = [Settings(root=tmp_path)]
+    assert found_by(OutlineChecker(settings), tmp_path, MAIN, data) == found_by(
+        WholeTreeChecker(settings), tmp_path, MAIN, data)
 
 
-def test_a_look_leaves_nothing_behind(tmp_path: Path) -> None:
+# Whatever CPython's parser and libcst see differently, and some of what they see alike.
+EVERY_SHAPE = """
+from __future__ import annotations
+import torch, os.path as path; from . import near; from ..far import *
+x = (1, *y)[0]; z[(1, 2)] = z[(3,)] = z[(4, 5),] = z[1:2, ::3, ...] = w[((1, 2))]
+
+@torch.no_grad()  # why
+@wraps(f)
+async def f(a, /, b: int = 0x1F, *c, d="one " 'two' f"{b} {b!r:>{c}}" rf"{d=}", **e) -> None:
+    f(1, k=2, *c, l=3, **e); return; yield
+    async with a as b, c: pass
+    async for i, (j, *k) in zip(a, b): await i
+    else: del i, j
+    lambda q, *r, s=1, **t: (yield)
+    return [m async for m in n if m if n for o in m]
+
+class C(Base, metaclass=M, **rest):
+    \"\"\"Doc.\"\"\" "more"
+    u: int; v: str = b'1' b"2"
+    w += 1_000 + 1e3j - -1 ** ~2 @ 3
+
+    def g(self):
+        global h; nonlocal_ = not a in b is not c
+        if a: pass
+        elif b: pass
+        else:
+            if c: d = 1
+            else: e = 2
+        while (n := 5) < 4 <= 3: break
+        else: continue
+        try:
+            raise A() from None
+        except (B, C) as error: assert x, f"{y}" 'z'
+        except D: ...
+        else: pass
+        finally: print(f'''{
+            x
+        }''', end='')
+
+match a, b:
+    case [1, *_] | (2, {"k": v, **rest}) if v: pass
+    case Point(x=0, y=C.D) as p, None, "s" "t", -1: pass
+    case x, : pass
+    case _: pass
+if x: a = 1; b = 2
+s = {**a, 'k': 1, **b}; t = {1, *u}; v = {k: w for k, w in x}
+(lambda: (a if b else c))()
+print((yield_) or a and b or (c and d) or not e)
+"""
+TRY_STAR = "try:\n    pass\nexcept* ValueError as group: a(); b()\n"
+WITHOUT_PLACE = (
+    cst.FormattedStringText, cst.BaseUnaryOp, cst.BaseBinaryOp, cst.BaseBooleanOp, cst.BaseCompOp, cst.BaseAugOp,
+    cst.Dot,
+)
+
+
+@pytest.mark.parametrize("text", [
+    EVERY_SHAPE, EVERY_SHAPE.replace("\n", "\r\n"), EVERY_SHAPE.replace("    ", "\t"),
+    f"\f\n{EVERY_SHAPE}\n\n  # end", "x = 1 + \\\n    2\n", "", "# nothing", "'doc'",
+    *([TRY_STAR] if sys.version_info >= (3, 11) else []),
+])
+@pytest.mark.parametrize("converted", ["all", "some"])
+def test_completed_outlines_are_whole(text: str, converted: str) -> None:
+    source = source_from_bytes(text.encode(), "shapes.py")
+    outlined, whole = OutlinedTree(LinkedTree(source)), parse(source)
+    nodes = list(walk(outlined.module)) if converted == "all" else list(outlined.module.body)
+    outlined.complete()
+    ours, theirs = list(walk(outlined.module)), list(walk(whole.module))
+    assert [type(node) for node in ours] == [type(node) for node in theirs]
+    for one, other in zip(ours[1:], theirs[1:], strict=True):
+        assert outlined.offsets_with_parens(one) == whole.offsets_with_parens(other)
+        assert list(map(type, outlined.ancestors(one))) == list(map(type, whole.ancestors(other)))
+    for node in nodes:  # what was known before is still known
+        if node is not outlined.module and not isinstance(node, WITHOUT_PLACE):
+            assert outlined.parent(node) is not None
+
+
+@pytest.mark.parametrize("text", ["if x:\n  a\n\nif y:\n        b\n"])
+def test_what_an_outline_cannot_tell(text: str) -> None:
+    outlined = OutlinedTree(LinkedTree(source_from_bytes(text.encode(), "shapes.py")))
+    with pytest.raises(WholeTreeNeeded):
+        outlined.complete()
+
+
+def test_only_what_is_asked_about_is_completed() -> None:
+    source = source_from_bytes(b"def f():\n    a()\n\ndef g():\n    b()  # why\n", "two.py")
+    tree = OutlinedTree(LinkedTree(source))
+    first, second = (cst.ensure_type(statement, cst.FunctionDef) for statement in tree.module.body)
+    line = cst.ensure_type(second.body.body[0], cst.SimpleStatementLine)
+    call = cst.ensure_type(line.body[0], cst.Expr).value
+    assert tree.text(call) == "b()"
+    assert tree.statement(call) is line
+    assert tree.parent(second) is tree.module
+    assert isinstance(second.body, cst.IndentedBlock)
+    assert not isinstance(first.body, cst.IndentedBlock)
+
+
+def test_a_check_leaves_nothing_behind(tmp_path: Path) -> None:
     tmp_path.joinpath("options.py").write_text(
         "import argparse\n\ndef parse():\n    parser = argparse.ArgumentParser()\n"
         "    parser.add_argument('--workers', default=0, type=int)\n    return parser.parse_args()\n")
