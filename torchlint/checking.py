@@ -118,15 +118,15 @@ class Checker:
 
         ``project`` stands in for the files on disk, where some of them are to be taken as changed.
         """
-        comments = suppression.Suppressions(source) if suppression.mentions_suppression(source.text) else None
-        if comments is not None and comments.skips_file:
+        own = suppression.Suppressions(source) if suppression.mentions_own_suppression(source.text) else None
+        if own is not None and own.skips_file:
             return [], []
         selection = self._selection(task)
         findings, diagnostics = self._asked(source, task, selection, project)
-        if comments is not None:
-            findings = comments.kept(findings)
-            if not diagnostics:  # what crashed might have been silenced
-                findings += comments.unused(selection)
+        if findings and suppression.mentions_suppression(source.text):
+            findings = (own or suppression.Suppressions(source)).kept(findings)
+        if own is not None and not diagnostics:  # what crashed might have been silenced
+            findings += own.unused(selection)
         wanted = [self._allowed_elsewhere(selection.with_applicability(finding), task) for finding in findings]
         return sorted_findings(wanted), diagnostics
 

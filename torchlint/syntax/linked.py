@@ -10,6 +10,7 @@ run. These nodes have no whitespace, nothing is reported in them before they are
 from __future__ import annotations
 
 import ast
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -135,9 +136,19 @@ class LazyBody:
                 waiting += node
             elif cls is str:
                 found.update(node.split("."))
-            elif cls is not ast.Constant and isinstance(node, ast.AST):
-                waiting += [getattr(node, field, None) for field in node._fields if field not in _WITHOUT_CODE]
+            else:
+                for field in _code_fields(cls):
+                    child = getattr(node, field, None)
+                    if child is not None and child.__class__ is not int:
+                        waiting.append(child)
         return found
+
+
+@functools.cache
+def _code_fields(cls: type) -> tuple[str, ...]:
+    """The fields of one of CPython's node classes that may hold names."""
+    fields = cls._fields if issubclass(cls, ast.AST) and cls is not ast.Constant else ()
+    return tuple(field for field in fields if field not in _WITHOUT_CODE)
 
 
 _WITHOUT_CODE = frozenset({"ctx", "annotation", "returns", "type_comment", "type_params"})
