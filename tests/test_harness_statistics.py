@@ -9,7 +9,7 @@ import statistics
 import pytest
 
 from torchlint.harness.runs import Recording
-from torchlint.harness.statistics import final_loss, largest_difference, ratio, shift
+from torchlint.harness.statistics import Ratio, largest_difference, mean_loss, ratio, shift
 from torchlint.harness.verdicts import Comparison, Verdict, judge
 from torchlint.rules.rule import Training
 
@@ -24,8 +24,14 @@ def steps(mean: float, noise: float, seed: int, *, count: int = 40, drift: float
     return times
 
 
-def recording(times: list[float], losses: list[float | None], memory: int = 1000, weights: float = 1.0) -> Recording:
-    return Recording("cpu", "cpu", "2.13", 1, len(times), tuple(times), tuple(losses), (), memory, (weights,))
+def recording(times: list[float], losses: list[float | None], memory: int = 1000) -> Recording:
+    return Recording("cpu", "cpu", "2.13", 1, len(losses), tuple(times), tuple(losses), (), memory, (1.0,))
+
+
+def interval(found: Ratio) -> tuple[float, float]:
+    assert found.low is not None
+    assert found.high is not None
+    return found.low, found.high
 
 
 def judged(
@@ -45,29 +51,40 @@ def test_a_tenth_is_found(seed: int) -> None:
     before = [steps(0.110, 0.02, seed * 100 + i, drift=0.005) for i in range(5)]
     after = [steps(0.100, 0.02, seed * 100 + 50 + i, drift=0.005) for i in range(5)]
     found = ratio(before, after, statistics.median)
-    assert found.low < found.median < found.high
+    low, high = interval(found)
+    assert low < found.median < high
     assert found.median == pytest.approx(1.1, rel=0.02)
     assert judged(before, after).verdict is Verdict.FASTER
     assert judged(after, before).verdict is Verdict.SLOWER
 
 
-def test_noise_is_not_called_a_gain() -> None:
+@pytest.mark.parametrize(("pairs", "drift"), [(2, 0.05), (3, 0.02), (3, 0.1), (5, 0.01), (5, 0.05), (10, 0.1)])
+def test_noise_is_not_called_a_gain(pairs: int, drift: float) -> None:
     verdicts = []
-    for seed in range(60):
-        before = [steps(0.1, 0.05, seed * 100 + i, drift=0.01) for i in range(5)]
-        after = [steps(0.1, 0.05, seed * 100 + 50 + i, drift=0.01) for i in range(5)]
+    for seed in range(50):
+        before = [steps(0.1, 0.05, seed * 100 + i, count=15, drift=drift) for i in range(pairs)]
+        after = [steps(0.1, 0.05, seed * 100 + 50 + i, count=15, drift=drift) for i in range(pairs)]
         verdicts.append(judged(before, after).verdict)
-    assert verdicts.count(Verdict.UNCHANGED) >= 58
+    assert verdicts.count(Verdict.UNCHANGED) >= 47
 
 
-def test_the_interval_holds_the_truth() -> None:
+@pytest.mark.parametrize(("pairs", "drift"), [(2, 0.05), (3, 0.03), (5, 0.1), (10, 0.03)])
+def test_the_interval_holds_the_truth(pairs: int, drift: float) -> None:
     held = 0
-    for seed in range(60):
-        before = [steps(0.13, 0.05, seed * 100 + i, drift=0.01) for i in range(6)]
-        after = [steps(0.1, 0.05, seed * 100 + 50 + i, drift=0.01) for i in range(6)]
-        found = ratio(before, after, statistics.median)
-        held += found.low <= 1.3 <= found.high
-    assert held >= 48  # of 57 that 95% would be: few runs make a bootstrap a little too sure
+    for seed in range(50):
+        before = [steps(0.13, 0.05, seed * 100 + i, count=15, drift=drift) for i in range(pairs)]
+        after = [steps(0.1, 0.05, seed * 100 + 50 + i, count=15, drift=drift) for i in range(pairs)]
+        low, high = interval(ratio(before, after, statistics.median))
+        held += low <= 1.3 <= high
+    assert held >= 44  # 47 or 48 but for the luck of the draw
+
+
+def test_one_pair_of_runs_shows_nothing() -> None:
+    found = judged([[0.2] * 20], [[0.1] * 20])
+    assert found.time_ratio is not None
+    assert (found.time_ratio.low, found.time_ratio.high) == (None, None)
+    assert found.verdict is Verdict.UNCHANGED
+    assert any("--repeat 2" in note for note in found.notes)
 
 
 def test_a_slow_spell_of_the_machine_slows_both() -> None:
@@ -90,7 +107,9 @@ def test_memory_counts_where_time_does_not() -> None:
     same = [[0.1] * 20] * 3
     assert judged(same, same, memory=(1200, 1000)).verdict is Verdict.LESS_MEMORY
     assert judged(same, same, memory=(1010, 1000)).verdict is Verdict.UNCHANGED
-    assert judged(same, same, memory=(1000, 1200)).verdict is Verdict.UNCHANGED
+    grown = judged(same, same, memory=(1000, 1200))
+    assert grown.verdict is Verdict.UNCHANGED
+    assert "peak memory grew to 1.20 times what it was" in grown.notes
 
 
 def test_losses_of_one_seed_must_agree() -> None:
@@ -102,39 +121,67 @@ def test_losses_of_one_seed_must_agree() -> None:
     assert judged(times, times, losses=(same, other), training=Training(tolerance=1e-2)).verdict is Verdict.UNCHANGED
     broken: list[list[float | None]] = [[1.0, math.nan, None, 0.25]] * 3
     assert judged(times, times, losses=(same, broken)).verdict is Verdict.DIFFERENT
+    vanished: list[list[float | None]] = [[1.0, 0.5, None, None]] * 3
+    assert judged(times, times, losses=(same, vanished)).verdict is Verdict.DIFFERENT
+    short: list[list[float | None]] = [[1.0, 0.5]] * 3
+    found = judged(times, times, losses=(same, short))
+    assert (found.verdict, found.reason) == (Verdict.DIFFERENT, "4 optimizer steps before, 2 after")
     none: list[list[float | None]] = [[None] * 4] * 3
-    assert any("no loss was seen" in note for note in judged(times, times, losses=(none, none)).notes)
+    unknown = judged(times, times, losses=(none, none))
+    assert (unknown.loss_difference, unknown.loss_allowed) == (None, None)
+    assert any("no loss was seen" in note for note in unknown.notes)
 
 
-def finals(mean: float, seeds: range, spread: float = 0.05) -> list[list[float | None]]:
-    return [[2.0, 2.0, 2.0, random.Random(seed).gauss(mean, spread)] for seed in seeds]
+def curves(mean: float, seeds: range, spread: float = 0.02) -> list[list[float | None]]:
+    """Losses of seeds whose data differ: what is common to the n-th of two arms, and what chance adds to each."""
+    return [[2 * mean * random.Random(seed % 100).uniform(0.9, 1.1), mean * (1 + random.Random(seed).gauss(0, spread))]
+            for seed in seeds]
 
 
 def test_a_moved_random_stream_is_judged_by_its_spread() -> None:
     moved = Training(moves_random_stream=True)
     times = [[0.1] * 20] * 5
-    alike = [judged(times, times, losses=(finals(1.0, range(i, i + 5)), finals(1.0, range(i + 5, i + 10))),
-                    training=moved).verdict for i in range(0, 400, 10)]
+    alike = [judged(times, times, losses=(curves(1.0, range(i, i + 5)), curves(1.0, range(i + 100, i + 105))),
+                    training=moved).verdict for i in range(0, 20_000, 500)]
     assert alike == [Verdict.UNCHANGED] * 40
-    worse = judged(times, times, losses=(finals(1.0, range(5)), finals(1.5, range(5, 10))), training=moved)
+    worse = judged(times, times, losses=(curves(1.0, range(5)), curves(1.3, range(100, 105))), training=moved)
     assert worse.verdict is Verdict.DIFFERENT
-    few = judged(times[:3], times[:3], losses=(finals(1.0, range(3)), finals(1.5, range(5, 8))), training=moved)
+    few = judged(times[:3], times[:3], losses=(curves(1.0, range(3)), curves(1.5, range(103, 106))), training=moved)
     assert few.verdict is Verdict.UNCHANGED
+    assert few.loss_difference == pytest.approx(0.4, abs=0.1)
+    assert few.loss_allowed is None
     assert any("cannot show" in note for note in few.notes)
     one_seed = judged(times, times, losses=([[1.0]] * 5, [[1.1]] * 5), training=moved)
     assert one_seed.verdict is Verdict.UNCHANGED
+    assert one_seed.loss_difference == pytest.approx(0.095, abs=0.01)
     assert any("is open" in note for note in one_seed.notes)
 
 
+def test_a_gain_says_what_it_rests_on() -> None:
+    moved = Training(moves_random_stream=True)
+    before, after = [[0.2] * 20] * 5, [[0.1] * 20] * 5
+    wild = judged(before, after, training=moved,
+                  losses=(curves(1.0, range(5), spread=0.9), curves(1.0, range(100, 105), spread=0.9)))
+    assert wild.verdict is Verdict.FASTER
+    assert wild.reason.startswith("if training is the same: only a change of losses above ")
+    tame = judged(before, after, training=moved, losses=(curves(1.0, range(5)), curves(1.0, range(100, 105))))
+    assert (tame.verdict, tame.reason) == (Verdict.FASTER, "")
+    none: list[list[float | None]] = [[None] * 4] * 5
+    unseen = judged(before, after, losses=(none, none))
+    assert (unseen.verdict, unseen.reason) == (Verdict.FASTER, "if training is the same: that is not known")
+
+
 def test_small_things() -> None:
-    assert largest_difference([1.0, None], [1.0, 3.0]) == 0
+    assert largest_difference([1.0, None], [1.0, None]) == 0
+    assert largest_difference([1.0, None], [1.0, 3.0]) == math.inf
     assert largest_difference([1.0], [math.inf]) == math.inf
     assert largest_difference([math.nan], [math.nan]) == 0
-    assert final_loss([None, None]) is None
-    assert final_loss([9.0, 9.0, 9.0, 1.0]) == 1.0
+    assert mean_loss([None, None]) is None
+    assert mean_loss([9.0, None, 1.0]) == 5.0
     moved, chance = shift([1.0, 1.1, 0.9], [1.2, 1.3, 1.1])
-    assert moved == pytest.approx(0.2)
-    assert 0.3 < chance < 1.5
-    assert shift([1.0], [2.0]) == (1.0, 0.0)
+    assert moved == pytest.approx(0.183, abs=0.001)
+    assert chance == pytest.approx(0.304, abs=0.001)  # Student's 31.6 at two degrees of freedom
+    assert shift([1.0], [3.0]) == (1.0, None)
+    assert shift([1.0, 2.0], [1.0, math.nan]) == (math.inf, 0.0)
     same = [[0.5, 0.5]] * 2
     assert ratio(same, same, statistics.fmean) == ratio(same, same, statistics.fmean)

@@ -87,8 +87,8 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
 def check(code: int, report: dict[str, Any], errors: str) -> dict[str, Any]:
     assert report, errors
     (result,) = report["results"]
-    assert code in (0, 1), errors  # a loaded machine may call anything slower; never different
-    assert result["verdict"] != "different result"
+    assert code == 0, errors
+    assert result["verdict"] not in ("different result", "slower")
     assert result["loss_difference"] == 0
     assert result["rule"] is None
     assert result["repeats"] >= 1

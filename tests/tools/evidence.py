@@ -3,6 +3,9 @@
     python -m tests.tools.evidence --device cuda OUTPUT.json      # an H200-class card: under eight minutes
     python -m tests.tools.evidence --device cpu docs/evidence/cpu.json --minutes 60
 
+A loop that fails is told of on stderr, and in the report; the exit code is 1 then. No loop is begun that the time left
+might not be enough for, and the report says which were not.
+
 Sizes are taken from the largest that fits downwards on a GPU, where small loops only show how
 launches are overlapped, and from small upwards on a CPU. What is measured is written after every
 loop, so that a run that is cut short keeps what it has. Then ``python -m torchlint.rules.docs
@@ -36,22 +39,31 @@ def main() -> int:
                     threads=max(1, machines.cpus() // 2) if on_cpu else None, timeout=150.0 if on_cpu else 60.0)
     end = time.monotonic() + 60 * arguments.minutes
     results: list[Comparison] = []
+    left_out: list[str] = []
+    notes = ["memory is that of the main process: data-loader workers are not counted"] if on_cpu else []
+    longest = 0.0
     for size in ("small", "medium") if on_cpu else ("large", "medium"):
         for loop in loops.loops():
-            if time.monotonic() > end:
-                sys.stderr.write(f"out of time before {loop.name}, {size}\n")
-                return 0
+            began = time.monotonic()
+            what = f"{loop.name}, {size}"
+            if began + longest > end:
+                left_out.append(f"{what}: no time was left")
+                continue
             try:
-                found = loops.measured(loop, [size], device, effort, lambda what: None)
-                results += [one for one in found if (one.name, one.reason) not in {(r.name, r.reason) for r in results}
-                            or one.time_ratio is not None]
+                found = list(loops.measured(loop, [size], device, effort, lambda what: None))
             except HarnessError as error:
-                sys.stderr.write(f"{loop.name}, {size}: {error}\n")
-            sys.stderr.write(f"{loop.name}, {size}: {results[-1].verdict.value if results else ''}\n")
-            notes = ["memory is that of the main process: data-loader workers are not counted"] if on_cpu else []
-            whole = measurement(device, machines.commit(loops.folder()), effort, results, notes)
-            arguments.output.write_text(json.render(whole), encoding="utf-8")
-    return 0
+                found = []
+                left_out.append(f"{what} failed: {error}".partition(":\n")[0])
+                sys.stderr.write(f"{what}: {error}\n")
+            results += [one for one in found if one.time_ratio is not None or (one.name, one.reason) not in {
+                (known.name, known.reason) for known in results}]
+            longest = max(longest, time.monotonic() - began)
+            sys.stderr.write("".join(f"{what}: {one.verdict.value}\n" for one in found))
+            told = measurement(device, machines.commit(loops.folder()), effort, results, [*notes, *left_out])
+            arguments.output.write_text(json.render(told), encoding="utf-8")
+    told = measurement(device, machines.commit(loops.folder()), effort, results, [*notes, *left_out])
+    arguments.output.write_text(json.render(told), encoding="utf-8")
+    return 1 if any("failed" in line for line in left_out) else 0
 
 
 if __name__ == "__main__":

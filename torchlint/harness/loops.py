@@ -76,10 +76,10 @@ def measured(
         for size in sizes:
             arms = (Arm(before, _Command(loop.path.name, size, device.kind)),
                     Arm(after, _Command(loop.path.name, size, device.kind, _launcher(loop, device))))
+            if loop.training.gains == "schedule":
+                yield _schedule(nothing, arms, effort, on_run)
+                return
             try:
-                if loop.training.gains == "schedule":
-                    yield _schedule(nothing, arms, effort, on_run)
-                    return
                 yield replace(compare(loop.name, nothing.rule, arms, fixes, loop.training, effort, on_run), size=size)
             except TooLarge as error:
                 yield replace(nothing, size=size, diff="", reason=f"too large: {error}".partition(":\n")[0])
@@ -90,7 +90,9 @@ def _schedule(nothing: Comparison, arms: tuple[Arm, Arm], effort: Effort, on_run
     """The learning rates of both arms: all that there is to see of a rule about correctness."""
     on_run(f"{nothing.name}, learning rates")
     before, after = (arm.run(effort.plan(0)).rates for arm in arms)
-    return replace(nothing, reason="a rule about correctness: see the learning rates",
+    if before == after:
+        raise HarnessError(f"the fix of {nothing.name} leaves the learning rates as they were")
+    return replace(nothing, reason="its gain is no time or memory: see the learning rates",
                    rates_before=before, rates_after=after)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torchlint.harness.arms import Fixes, Place, Tree
-from torchlint.harness.runs import Plan, Recording, record
-from torchlint.harness.verdicts import LEAST_SEEDS, TOO_WIDE, Comparison, judge
+from torchlint.harness.runs import HarnessError, Plan, Recording, TooSlow, record
+from torchlint.harness.verdicts import LEAST_SEEDS, Comparison, Verdict, is_open, judge
 from torchlint.rules.rule import Training
 
 OnRun = Callable[[str], None]
@@ -29,8 +29,7 @@ class Effort:
     def words(self) -> str:
         """What is run, for a report."""
         threads = f", {self.threads} thread{'s' * (self.threads > 1)}" if self.threads else ""
-        return (f"{self.repeats} to {self.most_repeats} pairs of runs in turn, each {self.steps} steps after "
-                f"{self.warm_up} of warm-up{threads}")
+        return f"Pairs of runs in turn, each {self.steps} steps after {self.warm_up} of warm-up{threads}"
 
     def plan(self, seed: int) -> Plan:
         return Plan(self.steps, self.warm_up, seed, self.threads, timeout=self.timeout)
@@ -50,27 +49,64 @@ class Arm:
 def compare(
     name: str, rule: str | None, arms: tuple[Arm, Arm], fixes: Fixes, training: Training, effort: Effort, on_run: OnRun
 ) -> Comparison:
-    """Run both arms in turn, A B A B, each pair with a seed of its own. Raises HarnessError where a run fails."""
+    """Run both arms in turn, A B A B, each pair with a seed of its own, until the answer is clear.
+
+    Raises HarnessError where the program does not run as it is; where it runs only without the
+    fixes, that is the verdict.
+    """
     before, after = arms
     runs_before: list[Recording] = []
     runs_after: list[Recording] = []
-    least = max(effort.repeats, LEAST_SEEDS) if training.moves_random_stream else effort.repeats
     while True:
         seed = len(runs_before)
         on_run(f"{name}, before, run {seed + 1}")
         runs_before.append(before.run(effort.plan(seed)))
         on_run(f"{name}, after, run {seed + 1}")
-        runs_after.append(after.run(effort.plan(seed)))
+        try:
+            runs_after.append(after.run(effort.plan(seed)))
+        except HarnessError as error:
+            return _broken(name, rule, fixes, error)
+        if not training.moves_random_stream and _began_apart(runs_before[-1], runs_after[-1]):
+            training = replace(training, moves_random_stream=True)
+        least = max(effort.repeats, LEAST_SEEDS) if training.moves_random_stream else effort.repeats
         if len(runs_before) < least:
             continue
         judged = judge(name, rule, runs_before, runs_after, training, fixes.diff)
-        is_clear = judged.time_ratio is None or judged.time_ratio.width <= TOO_WIDE
-        if is_clear or len(runs_before) >= max(effort.most_repeats, least):
+        if not is_open(judged) or len(runs_before) >= max(effort.most_repeats, least):
             return judged
 
 
-def exercised(before: Arm, fixes: Fixes, effort: Effort) -> tuple[Fixes, tuple[Place, ...]]:
-    """The fixes in files that the program loads, and those of them that a run never comes to: nothing proves these."""
+def _broken(name: str, rule: str | None, fixes: Fixes, error: HarnessError) -> Comparison:
+    """The verdict on fixes without which the program runs, and with which it does not."""
+    verdict = Verdict.SLOWER if isinstance(error, TooSlow) else Verdict.DIFFERENT
+    what, _, output = str(error).partition(":\n")
+    notes = ("without the fixes it does not", *([f"what it wrote last:\n{output}"] if output else []))
+    return Comparison(name, rule, verdict, f"with the fixes applied, {what}", diff=fixes.diff, notes=notes)
+
+
+def _began_apart(one: Recording, other: Recording) -> bool:
+    """Whether two runs of one seed had other weights before their first step."""
+    return bool(one.weights and other.weights and one.weights != other.weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """What a run of the program comes to: ``loaded``, the fixes in files that it loads; ``unreached``, those of them
+    whose lines it does not run, so that nothing proves them; and the run itself."""
+
+    loaded: Fixes
+    unreached: tuple[Place, ...]
+    run: Recording
+
+    @property
+    def reached(self) -> tuple[Place, ...]:
+        """The fixes that a comparison is about."""
+        return tuple(place for place in self.loaded.places if place not in self.unreached)
+
+
+def exercised(before: Arm, fixes: Fixes, effort: Effort) -> Exercise:
+    """Run the program once, with the first seed, and see which fixes it comes to."""
     run = before.run(replace(effort.plan(0), lines=fixes.lines(), timeout=effort.timeout * 5))
     loaded = fixes.within(run.loaded)
-    return loaded, tuple(p for p in loaded.places if not any((p.file, line) in run.lines for line in p.lines))
+    unreached = tuple(p for p in loaded.places if not any((p.file, line) in run.lines for line in p.lines))
+    return Exercise(loaded, unreached, run)

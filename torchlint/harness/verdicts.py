@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torchlint.harness.runs import Recording
-from torchlint.harness.statistics import Ratio, final_loss, largest_difference, ratio, shift
+from torchlint.harness.statistics import Ratio, largest_difference, mean_loss, ratio, shift
 from torchlint.rules.rule import Training
 
 LEAST_GAIN = 0.02
@@ -22,10 +22,10 @@ TOO_WIDE = 0.15
 """An interval wider than this part of the ratio says little: more runs are made, up to a limit."""
 
 TOO_VARIED = 0.25
-"""Where chance alone may move the mean final loss by more than this part, the comparison is said to show little."""
+"""Where chance alone may move losses by more than this part, more seeds are run, and no verdict goes unqualified."""
 
 LEAST_SEEDS = 5
-"""Final losses of fewer seeds say nothing about their spread."""
+"""Losses of fewer seeds say nothing about their spread."""
 
 
 class Verdict(str, enum.Enum):
@@ -51,7 +51,8 @@ class Comparison:
     Times are seconds of a step (a run's median, or its mean where the rule gains over a run), memory
     bytes at the peak; of several runs the median. Ratios are before / after. ``loss_difference`` is
     relative: the largest along the curves of one seed, or, for a fix that moves the random stream,
-    of the mean final loss over seeds.
+    the mean over seeds of how far a run's mean loss moved. None: not known, as where no loss was seen.
+    ``loss_allowed`` is None where nothing says how much chance moves losses.
     """
 
     name: str
@@ -85,18 +86,12 @@ def judge(
     times = ratio([run.times for run in before], [run.times for run in after], middle)
     memory_before, memory_after = _memory(before), _memory(after)
     memory = memory_before / memory_after if memory_before and memory_after else None
-    difference, allowed, notes = _losses(before, after, training)
-    if difference > allowed:
-        verdict, reason = Verdict.DIFFERENT, f"losses differ by {difference:.2g}, more than {allowed:.2g}"
-    elif times.low > 1 + LEAST_GAIN:
-        verdict, reason = Verdict.FASTER, ""
-    elif times.high < 1 - LEAST_GAIN:
-        verdict, reason = Verdict.SLOWER, ""
-    elif memory is not None and memory > 1 + LEAST_MEMORY and _all_save(before, after):
-        verdict, reason = Verdict.LESS_MEMORY, ""
-    else:
-        verdict, reason = Verdict.UNCHANGED, ""
-    if times.width > TOO_WIDE:
+    losses = _losses(before, after, training)
+    notes = [*losses.notes, *_memory_notes(memory)]
+    verdict, reason = _verdict(times, memory if _all_save(before, after) else None, losses)
+    if times.low is None:
+        notes.append("one pair of runs has no interval, and shows no change of time: give --repeat 2 or more")
+    elif times.width > TOO_WIDE:
         notes.append(f"the machine is too noisy for a finer answer: the interval is {times.width:.0%} wide")
     return Comparison(
         name, rule, verdict, reason,
@@ -104,7 +99,7 @@ def judge(
         time_after=statistics.median(middle(run.times) for run in after),
         time_ratio=times,
         memory_before=memory_before, memory_after=memory_after, memory_ratio=memory,
-        loss_difference=difference if math.isfinite(difference) else None, loss_allowed=allowed,
+        loss_difference=losses.difference, loss_allowed=losses.allowed,
         repeats=len(before), diff=diff, notes=tuple(notes), before=tuple(before), after=tuple(after),
     )  # fmt: skip
 
@@ -118,28 +113,86 @@ def _all_save(before: Sequence[Recording], after: Sequence[Recording]) -> bool:
     return all((a.peak_memory or 0) > (b.peak_memory or 0) for a, b in zip(before, after))
 
 
-def _losses(
-    before: Sequence[Recording], after: Sequence[Recording], training: Training
-) -> tuple[float, float, list[str]]:
+@dataclass(frozen=True, slots=True)
+class _Losses:
     """How far training moved, how far it may, and what a reader should know about it."""
-    notes: list[str] = []
+
+    difference: float | None
+    allowed: float | None
+    notes: tuple[str, ...] = ()
+    broken: str = ""
+
+    @property
+    def is_different(self) -> bool:
+        return self.difference is not None and self.allowed is not None and self.difference > self.allowed
+
+    @property
+    def is_open(self) -> bool:
+        """Whether training could be another without being noticed."""
+        return self.allowed is None or self.allowed > TOO_VARIED
+
+
+def _verdict(times: Ratio, memory: float | None, losses: _Losses) -> tuple[Verdict, str]:
+    """``memory``: the ratio of peaks, where every pair of runs saves some."""
+    if losses.broken:
+        return Verdict.DIFFERENT, losses.broken
+    if losses.is_different:
+        return Verdict.DIFFERENT, f"losses differ by {losses.difference:.2g}, more than {losses.allowed:.2g}"
+    if times.high is not None and times.high < 1 - LEAST_GAIN:
+        return Verdict.SLOWER, ""
+    if times.low is not None and times.low > 1 + LEAST_GAIN:
+        return Verdict.FASTER, _condition(losses)
+    if memory is not None and memory > 1 + LEAST_MEMORY:
+        return Verdict.LESS_MEMORY, _condition(losses)
+    return Verdict.UNCHANGED, ""
+
+
+def _condition(losses: _Losses) -> str:
+    """What a gain rests on that was not shown."""
+    if not losses.is_open:
+        return ""
+    shown = f"only a change of losses above {losses.allowed:.0%} would show" if losses.allowed is not None \
+        else "that is not known"
+    return f"if training is the same: {shown}"
+
+
+def _memory_notes(memory: float | None) -> list[str]:
+    grown = 1 / memory if memory else 0.0
+    return [f"peak memory grew to {grown:.2f} times what it was"] if grown > 1 + LEAST_MEMORY else []
+
+
+def is_open(judged: Comparison) -> bool:
+    """Whether more runs may say more: of time, or of whether training is the same."""
+    varied = judged.loss_allowed is not None and judged.loss_allowed > TOO_VARIED
+    return varied or (judged.time_ratio is not None and judged.time_ratio.width > TOO_WIDE)
+
+
+def _losses(before: Sequence[Recording], after: Sequence[Recording], training: Training) -> _Losses:
+    made = next(((a.steps, b.steps) for a, b in zip(before, after) if abs(a.steps - b.steps) > 1), None)
+    if made is not None:
+        return _Losses(None, None, broken=f"{made[0]} optimizer steps before, {made[1]} after")
     if not any(loss is not None for run in before for loss in run.losses):
-        return 0.0, 0.0, ["no loss was seen: whether training is the same is not known"]
-    if not training.moves_random_stream:
-        if any(a.weights != b.weights for a, b in zip(before, after) if a.weights and b.weights):
-            notes.append("the runs began with different weights although they had the same seed")
-        return max(largest_difference(a.losses, b.losses) for a, b in zip(before, after)), training.tolerance, notes
-    finals = [(final_loss(a.losses), final_loss(b.losses)) for a, b in zip(before, after)]
-    known = [(a, b) for a, b in finals if a is not None and b is not None]
-    if len(known) < LEAST_SEEDS:
-        notes.append(f"the fix moves the random stream, and {len(known)} seeds cannot show that training is the same")
-        broken = any(math.isfinite(a) and not math.isfinite(b) for a, b in known)
-        return (math.inf if broken else 0.0), 0.0, notes
-    if len({a for a, _ in known}) == 1:
-        notes.append("the fix moves the random stream, and all seeds train alike: whether training is the same is open")
-        return 0.0, 0.0, notes
-    notes.append(f"the fix moves the random stream: mean final losses over {len(known)} seeds are compared")
+        return _Losses(None, None, ("no loss was seen: whether training is the same is not known",))
+    if training.moves_random_stream:
+        return _moved_losses(before, after, training)
+    difference = max(largest_difference(a.losses, b.losses) for a, b in zip(before, after))
+    if math.isinf(difference):
+        return _Losses(None, training.tolerance, broken="losses vanish, or are no longer finite, on one side only")
+    return _Losses(difference, training.tolerance)
+
+
+def _moved_losses(before: Sequence[Recording], after: Sequence[Recording], training: Training) -> _Losses:
+    """Of a fix after which random numbers are drawn in another order: no curve stays as it was."""
+    means = [(mean_loss(a.losses), mean_loss(b.losses)) for a, b in zip(before, after)]
+    known = [(a, b) for a, b in means if a is not None and b is not None]
+    if len(known) < len(means):
+        return _Losses(None, None, broken="losses vanish on one side only")
     moved, chance = shift([a for a, _ in known], [b for _, b in known])
-    if chance > TOO_VARIED:
-        notes.append(f"the seeds' final losses differ so much that only a change above {chance:.0%} would show")
-    return moved, chance + training.tolerance, notes
+    if math.isinf(moved):
+        return _Losses(None, training.tolerance, broken="losses are no longer finite")
+    seeds = f"the fix moves the random stream, and {len(known)} seed{'s' * (len(known) > 1)}"
+    if len(known) < LEAST_SEEDS:
+        return _Losses(moved, None, (f"{seeds} cannot show that training is the same",))
+    if chance is None:
+        return _Losses(moved, None, (f"{seeds} train alike: whether training is the same is open",))
+    return _Losses(moved, chance + training.tolerance, (f"{seeds} are compared by their mean losses",))

@@ -55,14 +55,20 @@ def _lines(result: dict[str, Any]) -> Iterator[str]:
         yield f"the first learning rate is held for {before} optimizer steps before, {after} after."
         return
     ratio = result["time_ratio"]
-    memory = f"; peak memory {result['memory_ratio']:.2f} times less" if result["verdict"] == "less memory" else ""
-    yield (f"{result['size']}: {result['verdict']}; a step took {_milliseconds(result['time_before'])} before and "
-           f"{_milliseconds(result['time_after'])} after, a ratio of {ratio['median']:.2f} (95%: {ratio['low']:.2f} to "
-           f"{ratio['high']:.2f}){memory}; {2 * result['repeats']} runs.")
+    condition = f" {result['reason']}" if result["reason"] else ""
+    memory = f"; peak memory {_mebibytes(result['memory_before'])} before, {_mebibytes(result['memory_after'])} after" \
+        if result["verdict"] == "less memory" else ""
+    yield (f"{result['size']}: {result['verdict']}{condition}; a step took {_milliseconds(result['time_before'])} "
+           f"before and {_milliseconds(result['time_after'])} after, a ratio of {ratio['median']:.2f} "
+           f"(95%: {ratio['low']:.2f} to {ratio['high']:.2f}){memory}; {result['repeats']} pairs of runs.")
 
 
 def _held(rates: list[float]) -> int:
     return next((number for number, rate in enumerate(rates) if rate != rates[0]), len(rates))
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:.0f} MiB"
 
 
 def _milliseconds(seconds: float) -> str:

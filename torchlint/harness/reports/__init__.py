@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 
+from torchlint.harness.statistics import Ratio
 from torchlint.harness.verdicts import Comparison
 
 FORMATS = ("text", "json", "html")
@@ -42,12 +43,23 @@ def render(measurement: Measurement, form: str, *, colour: bool, width: int, dif
     return renderer(measurement, colour=colour, width=width, diffs=diffs) if form == "text" else renderer(measurement)
 
 
+def title(result: Comparison) -> str:
+    """What was compared, with its size."""
+    return f"{result.name}, {result.size}" if result.size else result.name
+
+
 def duration(seconds: float) -> str:
     """Seconds with a fitting unit and three digits."""
     for factor, unit in ((1.0, "s"), (1e3, "ms")):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds * 1e6:.3g} µs"
+
+
+def interval(ratio: Ratio) -> str:
+    """A ratio with its interval."""
+    return f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio.low is not None \
+        else f"{ratio.median:.2f} (no interval)"
 
 
 def memory(count: int) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from torchlint.harness.reports import Measurement, duration, memory
+from torchlint.harness.reports import Measurement, duration, interval, memory, title
 from torchlint.harness.verdicts import Comparison, Verdict
 
 _WIDTH, _HEIGHT = 420, 120  # of a picture, in pixels
@@ -53,7 +53,7 @@ def _row(result: Comparison) -> str:
         f'<span class="{_CLASSES[result.verdict]}">{result.verdict.value}</span>',
         duration(result.time_before) if result.time_before else "",
         duration(result.time_after) if result.time_after else "",
-        f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "",
+        interval(ratio) if ratio else "",
         memory(result.memory_before) if result.memory_before else "",
         memory(result.memory_after) if result.memory_after else "",
         "" if result.loss_difference is None else f"{result.loss_difference:.1g}",
@@ -65,18 +65,19 @@ def _row(result: Comparison) -> str:
 def _details(result: Comparison) -> str:
     pictures = ""
     if result.before and result.after:
-        pictures = _figure("step time, first run", result.before[0].times, result.after[0].times) + _figure(
-            "loss, first run", _known(result.before[0].losses), _known(result.after[0].losses))
+        first, fixed = result.before[0], result.after[0]
+        pictures = _figure("step time of the first runs, ms", *([t * 1000 for t in r.times] for r in (first, fixed)))
+        pictures += _figure("loss of the first runs", first.losses, fixed.losses)
     if result.rates_before:
         pictures += _figure("learning rate", result.rates_before, result.rates_after)
     said = [result.reason, *result.notes, *(f"not exercised, so not proven: {place}" for place in result.not_exercised)]
     words = "".join(f"<p>{escape(line)}</p>" for line in said if line)
     diff = f"<pre>{escape(result.diff)}</pre>" if result.diff else ""
-    return f"<h2>{escape(result.name)}</h2>{words}{pictures}{diff}"
+    return f"<h2>{escape(title(result))}</h2>{words}{pictures}{diff}"
 
 
-def _figure(caption: str, before: Sequence[float], after: Sequence[float]) -> str:
-    values = [*before, *after]
+def _figure(caption: str, before: Sequence[float | None], after: Sequence[float | None]) -> str:
+    values = [value for value in (*before, *after) if value is not None and math.isfinite(value)]
     if not values:
         return ""
     low, high = min(values), max(values)
@@ -86,12 +87,8 @@ def _figure(caption: str, before: Sequence[float], after: Sequence[float]) -> st
             f"<figcaption>{escape(caption)}, {low:.3g} to {high:.3g}; before brown, after green</figcaption></figure>")
 
 
-def _path(values: Sequence[float], low: float, high: float) -> str:
+def _path(values: Sequence[float | None], low: float, high: float) -> str:
     span = (high - low) or 1.0
     points = [(i * (_WIDTH - 8) / max(len(values) - 1, 1) + 4, _HEIGHT - 6 - (value - low) / span * (_HEIGHT - 12))
-              for i, value in enumerate(values)]
+              for i, value in enumerate(values) if value is not None and math.isfinite(value)]
     return "M" + " L".join(f"{x:.1f},{y:.1f}" for x, y in points) if points else ""
-
-
-def _known(losses: Sequence[float | None]) -> list[float]:
-    return [loss for loss in losses if loss is not None and math.isfinite(loss)]

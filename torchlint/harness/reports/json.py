@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import statistics
 from typing import Any
 
 from torchlint.harness.reports import Measurement
+from torchlint.harness.runs import Recording
+from torchlint.harness.statistics import mean_loss
 from torchlint.harness.verdicts import Comparison
 
 
@@ -29,6 +32,16 @@ def as_data(measurement: Measurement) -> dict[str, Any]:
     }
 
 
+def _pair(seed: int, before: Recording, after: Recording) -> dict[str, Any]:
+    """A pair of runs of one seed: what a reader needs to do the statistics again."""
+    return {"seed": seed, "before": _run(before), "after": _run(after)}
+
+
+def _run(run: Recording) -> dict[str, Any]:
+    return {"step_median": statistics.median(run.times), "step_mean": statistics.fmean(run.times),
+            "memory": run.peak_memory, "loss_mean": mean_loss(run.losses)}
+
+
 def _result(result: Comparison) -> dict[str, Any]:
     ratio = result.time_ratio
     return {
@@ -46,6 +59,7 @@ def _result(result: Comparison) -> dict[str, Any]:
         "loss_difference": result.loss_difference,
         "loss_allowed": result.loss_allowed,
         "repeats": result.repeats,
+        "runs": [_pair(seed, *pair) for seed, pair in enumerate(zip(result.before, result.after))],
         "rates_before": list(result.rates_before),
         "rates_after": list(result.rates_after),
         "notes": list(result.notes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchlint.harness.reports import Measurement
+from torchlint.harness.reports import Measurement, title
 from torchlint.harness.runs import HarnessError
 
 
@@ -20,8 +20,7 @@ def save(measurement: Measurement, path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.subplots(max(len(shown), 1), 2, squeeze=False)
     for (left, right), result in zip(axes, shown):
-        title = f"{result.name}{f', {result.size}' if result.size else ''}: {result.verdict.value}"
-        left.set_title(title, fontsize=10, loc="left")
+        left.set_title(f"{title(result)}: {result.verdict.value}", fontsize=10, loc="left")
         if result.rates_before:
             left.step(range(len(result.rates_before)), result.rates_before, color="tab:orange", label="before")
             left.step(range(len(result.rates_after)), result.rates_after, color="tab:green", label="after")

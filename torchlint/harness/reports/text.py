@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from torchlint.harness.reports import Measurement, curve, duration, memory
+from torchlint.harness.reports import Measurement, curve, duration, interval, memory, title
+from torchlint.harness.statistics import Ratio
 from torchlint.harness.verdicts import Comparison, Verdict
 
 _COLOURS = {
@@ -44,32 +45,28 @@ def _table(measurement: Measurement) -> Table:
     for result in measurement.results:
         ratio = result.time_ratio
         table.add_row(
-            _name(result),
+            title(result),
             Text(result.verdict.value.removesuffix(" on this device"), _COLOURS[result.verdict]),
-            f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio is not None else "",
+            interval(ratio) if ratio is not None else "",
             f"{result.memory_ratio:.2f}" if result.memory_ratio is not None else "",
         )
     return table
 
 
-def _name(result: Comparison) -> str:
-    return f"{result.name}, {result.size}" if result.size else result.name
-
-
 def _describe(console: Console, result: Comparison) -> None:
-    console.print(Text.assemble((_name(result), "bold"), ": ", (result.verdict.value, _COLOURS[result.verdict]),
+    console.print(Text.assemble((title(result), "bold"), ": ", (result.verdict.value, _COLOURS[result.verdict]),
                                 f" ({result.reason})" if result.reason else ""))
     ratio = result.time_ratio
     if ratio is not None and result.time_before is not None and result.time_after is not None:
         longest = max(result.time_before, result.time_after)
         console.print(f"  step    before {_bar(result.time_before, longest)} {duration(result.time_before)}")
         console.print(f"          after  {_bar(result.time_after, longest)} {duration(result.time_after)}: "
-                      f"{ratio.median:.2f} times as fast (95%: {ratio.low:.2f} to {ratio.high:.2f})")
+                      f"{ratio.median:.2f} times as fast{_between(ratio)}; {result.repeats} "
+                      f"pair{'s' * (result.repeats > 1)} of runs")
     if result.memory_before and result.memory_after:
         console.print(f"  memory  {memory(result.memory_before)} before, {memory(result.memory_after)} after, peak")
-    if result.loss_difference is not None and result.loss_allowed is not None:
-        console.print(f"  losses  differ by {result.loss_difference:.1g} of their size, {result.loss_allowed:.1g} is "
-                      f"allowed; {2 * result.repeats} runs")
+    if ratio is not None:
+        console.print(f"  losses  {_losses(result)}")
     if result.rates_before:
         console.print(f"  learning rate before {curve(result.rates_before)} {_rates(result.rates_before)}")
         console.print(f"                after  {curve(result.rates_after)} {_rates(result.rates_after)}")
@@ -81,6 +78,18 @@ def _describe(console: Console, result: Comparison) -> None:
 
 def _bar(seconds: float, longest: float) -> str:
     return f"{'█' * max(1, round(seconds / longest * _BAR)):<{_BAR}}"
+
+
+def _between(ratio: Ratio) -> str:
+    return f" (95%: {ratio.low:.2f} to {ratio.high:.2f})" if ratio.low is not None else ""
+
+
+def _losses(result: Comparison) -> str:
+    if result.loss_difference is None:
+        return "not known to agree"
+    allowed = f"{result.loss_allowed:.1g} is allowed" if result.loss_allowed is not None \
+        else "how much chance moves them is not known"
+    return f"differ by {result.loss_difference:.1g} of their size; {allowed}"
 
 
 def _rates(rates: tuple[float, ...]) -> str:
