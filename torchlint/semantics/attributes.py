@@ -139,7 +139,9 @@ def instance_attribute(machine: Interpreter, value: v.Instance, name: str, node:
     found = value.attributes.get(name) if after is None else None
     if found is not None:
         if isinstance(found, v.Const) and machine.project.assignments(value.cls, name) > 1:
-            return widened(found)
+            found = widened(found)
+            if isinstance(found, v.Union):  # None, or what is set later: the same object until then
+                machine.write(value.attributes, name, found)
         return found
     in_class = value.cls.find(name, after)
     if isinstance(in_class, Lazy):

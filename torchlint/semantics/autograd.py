@@ -31,6 +31,7 @@ _WANTED = frozenset({"backward", "target", "yielded", "numpy", "cut", "attribute
 _TRAINS = frozenset({"backward", "target", "attribute", "yielded"})
 _HANDED_OUT = frozenset({"returned", "handed over"})  # to code that nobody sees, which may go backward from it
 _READ = frozenset({"detached", "python", "index"})
+_HARMLESS = _READ | {"computed"}  # "computed" alone tells nothing: it leads to something else
 _NEEDS_GRAD = ("backward", "optimizer_step", "scaler_step", "requires_grad", "zero_grad", "export")
 _ENCODERS = frozenset({"torch.nn.TransformerEncoder", "torch.nn.Transformer"})
 _DEEPEST = 4  # modules inside each other that are looked for encoders
@@ -124,7 +125,7 @@ def _is_open(event: Event) -> bool:
         return False
     if is_module(event.subject):
         return event.data.get("training") is False or bool(event.used)
-    return event.subject.kind == "unknown" and bool(event.used) and event.used <= _READ
+    return event.subject.kind == "unknown" and bool(event.used & _READ) and event.used <= _HARMLESS
 
 
 def _is_wasted(event: Event) -> bool:
@@ -136,7 +137,7 @@ def _is_wasted(event: Event) -> bool:
         return False
     if event.data.get("training") is False or _evaluation_data(event):
         return not _is_smoke_test(event)
-    return bool(event.used) and event.used <= _READ and event.data.get("records", True) is True
+    return bool(event.used & _READ) and event.used <= _HARMLESS and event.data.get("records", True) is True
 
 
 def _is_wanted(event: Event) -> bool:
@@ -259,20 +260,30 @@ class _Regions:
         return node in self.wanting or node in self.cut or function.grad is True or function.opaque
 
     def _around_the_loop(self, event: Event, home: Frame) -> Frame:
-        """The function that puts the module into eval mode and calls the home in a loop, if it may lose its
-        gradients as well; else the home.
+        """The function that puts the module into eval mode and calls the home in a loop, or else the home's caller
+        if it does that for another, as far as these may lose their gradients as well; else the home.
 
         That is the evaluation, the home only one turn of it.
         """
         frames = list(frames_of(event))
-        for frame in frames[[f.call for f in frames].index(home.call):]:
+        place = [f.call for f in frames].index(home.call)
+        looping: Frame | None = None
+        for depth, frame in enumerate(frames[place:]):
             if frame.call is None or frame.function is None or not self._is_here(frame.site):
                 break
+            is_loop = self._is_in_loop(frame.site.node)
             if _is_mode_set_in(event, frame.call):
-                may = self._is_in_loop(frame.site.node) and not self._is_bound_to_gradients(frame.function)
-                may = may and not self._is_left_to_callers(frame, event)
-                return frame if may and not self._is_needed_elsewhere(frame.function, event) else home
+                looping = frame if is_loop else looping
+                return looping if looping is not None and self._may_lose_gradients(looping, event) else home
+            if is_loop and depth == 1 and not self._is_in_loop(home.site.node):
+                looping = frame
         return home
+
+    def _may_lose_gradients(self, frame: Frame, event: Event) -> bool:
+        function = frame.function
+        if function is None or self._is_bound_to_gradients(function) or self._is_left_to_callers(frame, event):
+            return False
+        return not self._is_needed_elsewhere(function, event)
 
     def _is_in_loop(self, node: Node) -> bool:
         """Whether a loop of the same function is around a node."""

@@ -578,6 +578,10 @@ def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v
         finally:
             machine.forwarding -= 1
             del summaries[key]
+        if machine.context.grad is not False:
+            own = has_own_parameters(module)
+            machine.recordings += own is True
+            machine.unseen += own is None
         if len(machine.cut) == cuts and machine.depth < 4:
             summaries[key] = result, inputs, block, context, (machine.recordings > recordings, machine.unseen > unseen)
         _replay(machine, module, node, block, context)
@@ -598,8 +602,7 @@ def _forward(machine: Interpreter, module: v.Instance | v.External, arguments: v
     device = device_of(module)
     event = None
     if outermost:
-        own = has_own_parameters(module)
-        recorded = True if records or own else None if may_record or own is None else False
+        recorded = True if records else None if may_record else False
         event = machine.emit("forward", node, module, None, arguments, records=recorded, **forward_facts(module))
         if machine.context.grad is False or is_frozen(module):
             event = None

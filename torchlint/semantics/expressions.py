@@ -373,8 +373,9 @@ def comparison(machine: Interpreter, node: cst.Comparison) -> v.Value:
                 return v.Const(known)
             if isinstance(left, v.Tensor) or isinstance(right, v.Tensor):
                 if not isinstance(part.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)):
-                    machine.consume(left, node)
-                    machine.consume(right, node)
+                    for operand in (left, right):
+                        machine.consume(operand, node)
+                        v.mark_used(operand, "index")
                     made = tensor_from(machine, [left, right], v.merge_flows([left.flow, right.flow]).without_graph(),
                                        index=True)
                     made.dtype = "bool"
@@ -385,8 +386,9 @@ def comparison(machine: Interpreter, node: cst.Comparison) -> v.Value:
             if left.flow is not v.NO_FLOW or right.flow is not v.NO_FLOW:
                 device = next((x.device for x in (left, right) if isinstance(x, v.Unknown) and x.device), None)
                 if not isinstance(part.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)):
-                    machine.consume(left, node)
-                    machine.consume(right, node)
+                    for operand in (left, right):
+                        machine.consume(operand, node)
+                        v.mark_used(operand, "index")
                     return v.Unknown("comparison", v.merge_flows([left.flow, right.flow]).without_graph(),
                                      device=device)
             result.rhythm = of_comparison(part.operator, left, right)  # type: ignore[attr-defined]

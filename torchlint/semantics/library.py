@@ -88,12 +88,13 @@ def unknown_call(machine: Interpreter, name: str, arguments: v.Arguments, node: 
     return result
 
 
-def escape(machine: Interpreter, value: v.Value, into: str, node: cst.CSTNode | None = None) -> None:
-    """A value is handed to code that nobody sees."""
+def escape(machine: Interpreter, value: v.Value, into: str, node: cst.CSTNode | None = None,
+           how: str = "escaped") -> None:
+    """A value is handed to code that nobody sees (``how`` else, where something is known of that code)."""
     if node is not None and value.kind == "optimizer":
         machine.emit("handed", node, value, name=into)
     for event in value.flow.forwards:
-        event.used.add("escaped")
+        event.used.add(how)
     if isinstance(value, v.Function):
         machine.named.add(id(value.node))
     elif isinstance(value, v.External):
@@ -103,10 +104,10 @@ def escape(machine: Interpreter, value: v.Value, into: str, node: cst.CSTNode | 
         value.state.setdefault("escapes", []).append(into)
     elif isinstance(value, v.Sequence):
         for item in value.items:
-            escape(machine, item, into)
+            escape(machine, item, into, how=how)
     elif isinstance(value, v.Mapping):
         for item in value.items.values():
-            escape(machine, item, into)
+            escape(machine, item, into, how=how)
     elif isinstance(value, (v.Tensor, v.Array, v.Union)):
         spoil(value)
         if isinstance(value, v.Array):

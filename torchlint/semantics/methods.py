@@ -10,6 +10,7 @@ from torchlint.semantics import arrays, bounds, knowledge, texts
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import TABLES, freeze, part_of_table
 from torchlint.semantics.containers import append, extend, get_item, items_of, iterate
+from torchlint.semantics.definitions import only_compute
 from torchlint.semantics.host import HOST_ONLY, OVERWRITING, carried, carry, settled, spoil, through_unknown
 from torchlint.semantics.library import (
     backward,
@@ -118,14 +119,17 @@ def tensor_method(machine: Interpreter, receiver: v.Tensor, name: str, arguments
     if name in ("pin_memory", "clone", "share_memory_"):
         machine.consume(receiver, node)
         return v.Tensor(_cast_flow(receiver.flow), receiver.device, receiver.dtype, index=receiver.index)
-    if name in ("size", "dim", "numel", "nelement", "element_size", "stride", "is_contiguous", "get_device",
-                "data_ptr", "storage_offset", "ndimension"):
+    if name in _MEASURES:
         return v.Number() if arguments.positional or name != "size" else v.Unknown("size")
     if name in ("register_hook", "is_floating_point", "is_complex"):
         if name == "register_hook":
             machine.emit("requires_grad", node, receiver)
         return v.Unknown(name)
     return _tensor_operation(machine, receiver, name, arguments, node)
+
+
+_MEASURES = frozenset({"size", "dim", "numel", "nelement", "element_size", "stride", "is_contiguous", "get_device",
+                       "data_ptr", "storage_offset", "ndimension"})  # of a tensor, whatever its values
 
 
 def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, arguments: v.Arguments,
@@ -363,13 +367,15 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
     machine.consume(receiver, node)
     for value in arguments.all():
         machine.consume(value, node, "escape")
-        escape(machine, value, name, node)
+        escape(machine, value, name, node, "computed" if _only_computes(machine, receiver, name, value) else "escaped")
     if "backward" in name:
         backward(machine, node, arguments)
     known = knowledge.method("tensor", name)
     flow = v.merge_flows([receiver.flow, *(settled(o.flow) for o in arguments.all())])
     if (known is None and knowledge.method("ndarray", name) is None) or name in HOST_ONLY:
         flow = settled(flow)
+    if name in _MEASURES:
+        flow = flow.without_graph()
     event = machine.emit("method", node, receiver, arguments=arguments, name=name)
     device = receiver.device or next((d for d in map(device_of, arguments.all()) if d not in (None, "cpu")), None)
     came_from_batch = receiver.flow is not v.NO_FLOW or receiver.device is not None
@@ -395,6 +401,17 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
     if "eval()" in receiver.uses:
         event.data["training"] = training_mode(receiver)
     return result
+
+
+def _only_computes(machine: Interpreter, receiver: v.Unknown, name: str, value: v.Value) -> bool:
+    """Whether a model's own method takes what the model gave, and all that becomes of it is what the method gives."""
+    forwards = v.forwards_in(value)
+    if not forwards or any(event.subject is not receiver for event in forwards):
+        return False
+    known = machine.computing.get(name)
+    if known is None:
+        known = machine.computing[name] = only_compute(machine.project.project, name)
+    return known
 
 
 def _train_flag(name: str, arguments: v.Arguments) -> bool | None:

@@ -185,6 +185,7 @@ class Entries:
         for guard in self.module.mains:
             self._entry("main", guard, functools.partial(self.machine.execute, guard.body), keep=True)
         self._run_uncalled()
+        self._run_templates()
         self._construct_unused()
         self._forward_uncalled()
 
@@ -201,6 +202,26 @@ class Entries:
                         function):
                     self._run_function(function)
                 run.add(node)
+
+    def _run_templates(self) -> None:
+        """Methods that call what a subclass defines anew are run for the subclass as well, unless a caller is seen."""
+        for cls in self.module.classes:
+            for function in self._inherited(cls):
+                names = names_in(function.node)
+                parts = (name for name, part in cls.attributes.items() if isinstance(part, v.Function))
+                is_template = not names.isdisjoint(parts)
+                if is_template and id(function.node) not in self.machine.reached and self.steps < self.budget \
+                        and self._matters(function):
+                    self._run_function(function, cls)
+
+    def _inherited(self, cls: v.Class) -> Iterator[v.Function]:
+        """The methods that a class has from others of this file."""
+        for base in cls.mro()[1:]:
+            if isinstance(base, v.Class) and base.module is self.module:
+                for name, function in base.attributes.items():
+                    if isinstance(function, v.Function) and cls.find(name) is function and name != "forward" \
+                            and name not in _RUN_BY_CONSTRUCTION:
+                        yield function
 
     def _construct_unused(self) -> None:
         """Classes that nobody constructs are constructed once, with unknown arguments."""
@@ -276,10 +297,11 @@ class Entries:
             (named if again else unnamed).append(function)
         return [*unnamed, *reversed(named)]
 
-    def _run_function(self, function: v.Function) -> None:
+    def _run_function(self, function: v.Function, cls: v.Class | None = None) -> None:
+        """Run a function with unknown arguments; a method on an object of its class, or of that subclass."""
         machine = self.machine
         function = self._as_decorated(function)
-        owner = function.owner
+        owner = cls or function.owner
         if owner is not None and owner not in machine.generic and not function.static:
             self._entry("receiver", owner.node, lambda: made_for(machine, owner), keep=True)
 

@@ -83,11 +83,16 @@ def has_own_parameters(module: v.External | v.Instance) -> bool | None:
     if isinstance(module, v.External):
         return False
     held = list(module.attributes.values())
-    if any(part.kind == "parameter" or (isinstance(part, v.External) and part.name == "torch.nn.ParameterList")
-           for part in held):
+    if any(_is_parameter(option) for part in held for option in part.options()):
         return True
     may = module.cls.unknown_bases or module.is_generic or any(isinstance(part, v.Unknown) for part in held)
     return None if may else False
+
+
+def _is_parameter(part: v.Value) -> bool:
+    if isinstance(part, v.Tensor):
+        return part.parameter is not None and not is_frozen(part.parameter)
+    return part.kind == "parameter" or (isinstance(part, v.External) and part.name == "torch.nn.ParameterList")
 
 
 def forward_facts(module: v.Value) -> dict[str, Any]:

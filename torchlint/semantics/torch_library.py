@@ -122,7 +122,10 @@ def _parameter(machine: Interpreter, name: str, arguments: v.Arguments, node: cs
     data = arguments.get("data", 0)
     for value in arguments.all():
         machine.consume(value, node)
-    return v.Tensor(dtype=data.dtype if isinstance(data, v.Tensor) else None)
+    wants = arguments.get("requires_grad", 1)
+    learns = name == "torch.nn.Parameter" and (wants is None or (isinstance(wants, v.Const) and wants.value is True))
+    parameter = v.External(name, "parameter", arguments, machine.site(node)) if learns else None
+    return v.Tensor(dtype=data.dtype if isinstance(data, v.Tensor) else None, parameter=parameter)
 
 
 @handles("torch.zeros_like", "torch.ones_like", "torch.rand_like", "torch.randn_like", "torch.empty_like",

@@ -690,6 +690,165 @@ rule.bad(
     },
     show=False,
 )
+rule.bad(
+    """
+    import torch
+
+    def progress(model, optimizer, x, y):
+        model.train()
+        model(x).sum().backward()
+        optimizer.step()
+        output = model(x)
+    #            ^^^^^^^^
+        probabilities = model.probabilities(output).cpu().detach()
+        print((probabilities.argmax(1) == y).float().mean())
+    """,
+    fixed="""
+    import torch
+
+    def progress(model, optimizer, x, y):
+        model.train()
+        model(x).sum().backward()
+        optimizer.step()
+        with torch.no_grad():
+            output = model(x)
+        probabilities = model.probabilities(output).cpu().detach()
+        print((probabilities.argmax(1) == y).float().mean())
+    """,
+    applicability=Applicability.UNSAFE,
+    files={
+        "net.py": """
+        from torch import nn
+
+        class Net(nn.Module):
+            def probabilities(self, output):
+                return output.softmax(-1)
+
+            def loss(self, output):
+                self.probabilities(output).sum().backward()
+        """
+    },
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
+    class Epoch:
+        def __init__(self, loader):
+            self.model = None
+            self.loader = loader
+
+        def use(self, model):
+            self.model = model
+
+        def run(self):
+            self.model.eval()
+            self.pass_over(self.loader)
+
+    class Validation(Epoch):
+        def pass_over(self, loader):
+            for x in loader:
+                self.step(x)
+    #           ^^^^^^^^^^^^
+
+        def step(self, x):
+            print(self.model(x).argmax(1))
+    """,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+    from torch import nn
+
+    net = nn.Sequential(nn.Linear(3, 1), nn.Sigmoid())
+
+    def test(loader):
+        right = 0
+        for x, y in loader:
+            mistakes = net(x).round() != y
+    #                  ^^^^^^
+            right += (mistakes == 0).sum().item()
+        return right
+    """,
+    fixed="""
+    import torch
+    from torch import nn
+
+    net = nn.Sequential(nn.Linear(3, 1), nn.Sigmoid())
+
+    @torch.no_grad()
+    def test(loader):
+        right = 0
+        for x, y in loader:
+            mistakes = net(x).round() != y
+            right += (mistakes == 0).sum().item()
+        return right
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+    from torch import nn
+
+    class Layer(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.kernel = nn.Parameter(torch.Tensor(width, width))
+
+        def forward(self, x):
+            return torch.mm(x, self.kernel)
+
+    class Net(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.first = Layer(width)
+            self.last = Layer(width)
+
+        def forward(self, x):
+            return self.last(self.first(x).relu())
+
+    def test(loader):
+        net = Net(8)
+        net.eval()
+        for x, y in loader:
+            print(nn.functional.cross_entropy(net(x), y).item())
+    #                                         ^^^^^^
+    """,
+    fixed="""
+    import torch
+    from torch import nn
+
+    class Layer(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.kernel = nn.Parameter(torch.Tensor(width, width))
+
+        def forward(self, x):
+            return torch.mm(x, self.kernel)
+
+    class Net(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.first = Layer(width)
+            self.last = Layer(width)
+
+        def forward(self, x):
+            return self.last(self.first(x).relu())
+
+    @torch.no_grad()
+    def test(loader):
+        net = Net(8)
+        net.eval()
+        for x, y in loader:
+            print(nn.functional.cross_entropy(net(x), y).item())
+    """,
+    applicability=Applicability.SAFE,
+    show=False,
+)
 rule.ok(
     """
     import torch
@@ -941,6 +1100,99 @@ rule.ok(
         return torch.jit.trace(model, x)
     """,
     why="the forward warms a trace up",
+    show=False,
+)
+
+
+rule.ok(
+    """
+    import torch
+
+    def learn(model, x):
+        model.train()
+        output = model(x)
+        print(model.learn(output).detach())
+
+    def unseen(model, x):
+        model.train()
+        output = model(x)
+        print(model.nobody_knows(output).detach())
+
+    def other(model, critic, x):
+        model.train()
+        output = model(x)
+        print(critic.judge(output).detach())
+    """,
+    files={
+        "net.py": """
+        from torch import nn
+
+        class Net(nn.Module):
+            def learn(self, output):
+                loss = output.sum()
+                loss.backward()
+                return loss
+
+            def judge(self, output):
+                return output.mean()
+        """
+    },
+    why="the model's own method goes backward, is not seen, or is another object's",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+    from torch import nn
+
+    class Fixed(nn.Module):
+        def __init__(self, kernel):
+            super().__init__()
+            self.kernel = nn.Parameter(kernel, requires_grad=False)
+            self.shift = nn.Buffer(torch.zeros(3))
+
+        def forward(self, x):
+            return torch.mm(x, self.kernel) + self.shift
+
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = Fixed(torch.ones(3, 3))
+            self.last = Fixed(torch.ones(3, 3))
+
+        def forward(self, x):
+            return self.last(self.first(x))
+
+    def test(loader):
+        net = Twice()
+        net.eval()
+        for x in loader:
+            print(net(x).mean().item())
+    """,
+    why="no parameter wants a gradient, so nothing is recorded",
+    show=False,
+)
+rule.ok(
+    """
+    import torch
+
+    class Epoch:
+        def run(self, model: torch.nn.Module):
+            model.train()
+            self.pass_over(model)
+
+        def see(self, model: torch.nn.Module, x):
+            output = model(x)
+            assert output.size() == x.size() and output.dim() == 2
+
+    class Training(Epoch):
+        def pass_over(self, model):
+            for x in self.loader:
+                loss = model(x).mean()
+                loss.backward()
+                print(loss.item() < 1)
+    """,
+    why="a subclass trains, and a size is no value",
     show=False,
 )
 
