@@ -39,6 +39,11 @@ class Loop:
         """What its docstring says: whose proportions it keeps."""
         return ast.get_docstring(ast.parse(self.path.read_text(encoding="utf-8"))) or ""
 
+    def command(self, size: str, seed: int, device: str) -> list[str]:
+        """The script and its arguments. One that torchrun starts when fixed takes what GPUs there are."""
+        chosen = ["--device", device] if self.training.launcher == "python" else []
+        return [self.path.name, "--size", size, "--seed", str(seed), *chosen]
+
     @property
     def training(self) -> Training:
         return _WHOLE if self.rule is None else self.rule.training or Training()
@@ -74,8 +79,8 @@ def measured(
             yield replace(nothing, reason=why)
             return
         for size in sizes:
-            arms = (Arm(before, _Command(loop.path.name, size, device.kind)),
-                    Arm(after, _Command(loop.path.name, size, device.kind, _launcher(loop, device))))
+            arms = (Arm(before, _Command(loop, size, device.kind)),
+                    Arm(after, _Command(loop, size, device.kind, _launcher(loop, device))))
             if loop.training.gains == "schedule":
                 yield _schedule(nothing, arms, effort, on_run)
                 return
@@ -98,14 +103,13 @@ def _schedule(nothing: Comparison, arms: tuple[Arm, Arm], effort: Effort, on_run
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    script: str
+    loop: Loop
     size: str
     device: str
     launcher: tuple[str, ...] = ()
 
     def __call__(self, seed: int) -> Sequence[str]:
-        return [sys.executable, *self.launcher, self.script,
-                "--size", self.size, "--seed", str(seed), "--device", self.device]
+        return [sys.executable, *self.launcher, *self.loop.command(self.size, seed, self.device)]
 
 
 def _launcher(loop: Loop, device: Device) -> tuple[str, ...]:
