@@ -169,8 +169,19 @@ def evaluate(model, loader):
 """
 
 
+ONE_LINE = b"""
+def wrapped():
+    import torch
+
+    def once(model: torch.nn.Module, x): model.eval(); print(model(x).mean().item())
+
+    def twice(model: torch.nn.Module, x): model.eval(); print(model(model(x)).mean().item())
+"""
+
+
 @few
 @example(TWICE, Mode.FIX)
+@example(ONE_LINE, Mode.FIX)
 @given(programs(), st.sampled_from([Mode.FIX, Mode.FIX_UNSAFE]))
 def test_fixing_keeps_programs_and_ends(data: bytes, mode: Mode) -> None:
     before = checked(data)

@@ -348,7 +348,7 @@ class _Regions:
             site = v.Site(self.tree, run[0][2].site.node)
             proven = all(event.data.get("training") is False and not _pads_differently(event.subject)
                          and not event.used & _HANDED_OUT for _, event, _ in run)
-            function = self._whole_function(block, body)
+            function = None if isinstance(body[first], cst.FunctionDef) else self._whole_function(block, body)
             if any(map(self._is_scripted, self.tree.ancestors(run[0][2].site.node))):
                 yield Wasted(site, (), None, proven)
             elif function is not None and self._may_lose_graphs(body):
@@ -409,6 +409,8 @@ class _Regions:
         between = body[body.index(first):body.index(last) + 1]
         if any(statement in self.needing or _yields(statement) for statement in between):
             return False
+        if any(isinstance(statement, cst.FunctionDef) for statement in between):  # its body stands on the same line
+            return first is last
         simple = all(isinstance(s, cst.SimpleStatementLine) for s in between)
         return first is last or simple or not isinstance(block, cst.Module)
 
