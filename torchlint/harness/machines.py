@@ -46,7 +46,7 @@ def device(wanted: str, python: str = sys.executable) -> Device:
         missing = "No module named 'torch'" in answer.stderr
         raise HarnessError(
             f"torch is not installed for {python}: pip install 'torchlint[harness]'" if missing
-            else f"torch cannot be imported by {python}:\\n{answer.stderr.strip()}"
+            else f"torch cannot be imported by {python}:\n{answer.stderr.strip()}"
         )
     found = json.loads(answer.stdout.splitlines()[-1])
     version = tuple(int(part) for part in found["torch"].split("+")[0].split(".")[:2])
