@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -41,15 +43,36 @@ def options(command: Command) -> Command:
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """The exit code of ``work``; 2, with a message, where it cannot be done."""
+    """The exit code of ``work``; 2, with a message, where it cannot be done. A signal ends it with its cleaning up."""
     from torchlint.config import ConfigError
     from torchlint.harness.runs import HarnessError
 
     try:
-        return work()
+        with _endable():
+            return work()
     except (HarnessError, ConfigError, OSError) as error:
         click.echo(f"torchlint: {error}", err=True)
         return 2
+
+
+@contextlib.contextmanager
+def _endable() -> Iterator[None]:
+    """Lets SIGTERM and SIGHUP raise, so that programs are stopped and temporary folders removed."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # the cleaning up is not to be interrupted
+        raise SystemExit(128 + number)
+
+    # One that is ignored stays so: nohup ignores SIGHUP.
+    numbers = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None
+               and signal.getsignal(number) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def measurement(
