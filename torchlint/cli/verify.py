@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -39,16 +40,31 @@ def _execute(
     command: tuple[str, ...], rules: tuple[str, ...], unsafe: bool, each: bool, timeout: float, given: dict[str, Any]
 ) -> int:
     from torchlint.harness import machines
+    from torchlint.harness.copying import changed, state
     from torchlint.harness.measuring import Effort
     from torchlint.harness.programs import Program, verified
 
     repeats = given["repeat"] or 3
     effort = Effort(given["steps"] or 30, 5, repeats, given["repeat"] or 8, timeout=timeout)
     program = Program.here(command)
-    with measuring.Progress(1) as progress:
-        results = list(verified(program, rules, effort, progress.say, unsafe=unsafe, each=each))
+    untouched = state(program.root)
+    try:
+        with measuring.Progress(1) as progress:
+            results = list(verified(program, rules, effort, progress.say, _warn, unsafe=unsafe, each=each))
+    finally:
+        if touched := changed(untouched, state(program.root)):
+            _warn(f"THE ORIGINAL TREE HAS CHANGED meanwhile, by the program or by somebody else: {_listed(touched)}")
     run = next((result.before[0] for result in results if result.before), None)
     kind, torch = (run.kind, run.torch) if run else ("cpu", "unknown")
     device = machines.Device(kind, run.device if run and kind == "cuda" else machines.name(kind), 1, torch)
+    effort = replace(effort, threads=run.threads if run else None)
     return measuring.deliver(
         measuring.measurement(device, machines.commit(program.root), effort, results, ()), given)
+
+
+def _warn(message: str) -> None:
+    click.echo(f"torchlint: {message}", err=True)
+
+
+def _listed(files: list[str]) -> str:
+    return ", ".join(files[:10]) + (f" and {len(files) - 10} more" if len(files) > 10 else "")

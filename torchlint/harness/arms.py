@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
+import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,63 +16,67 @@ from torchlint import engine
 from torchlint.checking import Mode, Rewrite
 from torchlint.config import Configuration
 from torchlint.discovery import discover
-from torchlint.findings import Finding
+from torchlint.findings import Finding, Span
 from torchlint.fixing import SAFE, SAFE_AND_UNSAFE, unified_diff
+from torchlint.harness.copying import Copied, copy_tree
 from torchlint.saving import save
 from torchlint.syntax.source import source_from_bytes
-
-_LEFT_OUT = frozenset({".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox"})
-_LARGEST_COPIED = 16 << 20
-"""Bytes. A larger file is data or a checkpoint: the copy links to it, and a program that writes it gets its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
     """A folder that a program runs in: ``folder`` is its working directory, in ``root``.
 
-    ``original`` is the tree that ``root`` is a copy of, if any.
+    ``original`` is the tree that ``root`` is a copy of, if any, ``names`` are the paths that lead to it,
+    and ``linked`` the folders in it that the copy has links to.
     """
 
     root: Path
     folder: Path
     original: Path | None = None
+    names: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
 
-    def moved(self, argument: str) -> str:
-        """An argument or path that names something in the original tree, as the same in this one."""
-        if self.original is None or not Path(argument).is_absolute():
-            return argument
-        path = Path(os.path.normpath(argument))
-        return str(self.root / path.relative_to(self.original)) if path.is_relative_to(self.original) else argument
+    def moved(self, text: str) -> str:
+        """An argument or a variable's value with all that names the original tree naming this one.
 
-    def located(self, command: Sequence[str]) -> list[str]:
-        """A command for this tree. Its program stays where it is: an environment's Python finds its packages so."""
-        program, *arguments = command
-        return [program, *map(self.moved, arguments)]
+        What a linked folder holds (an environment, above all) stays where it is.
+        """
+        if not self.names:
+            return text
+        names = "|".join(map(re.escape, sorted(self.names, key=len, reverse=True)))
+        linked = "|".join(map(re.escape, self.linked))
+        kept = rf"(?!/(?:{linked})(?:/|$|[^\w.-]))" if linked else ""
+        # The name begins a path (or follows a short option, as in -o/path) and ends where a folder's name ends.
+        return re.sub(rf"(?:(?<![\w.~-])|(?<=(?<!\S)-\w))(?:{names}){kept}(?![\w.-])", lambda _: str(self.root), text)
+
+    @contextlib.contextmanager
+    def fresh(self) -> Iterator[Tree]:
+        """A copy for one run: what that leaves behind, such as a checkpoint to resume from, is no other run's."""
+        root = self.root.with_name(f"{self.root.name}-run")
+        try:
+            copy_tree(self.root, root)
+            yield replace(self, root=root, folder=root / self.folder.relative_to(self.root))
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
 
 
-def copy(original: Path, working: Path, to: Path) -> Tree:
+def copy(original: Path, working: Path, to: Path) -> tuple[Tree, Copied]:
     """A copy of a tree for a program that runs in its ``working`` folder. OSError where it cannot be read."""
-    original, working = original.resolve(), working.resolve()
-    _copy_folder(original, to)
-    return Tree(to.resolve(), to.resolve() / working.relative_to(original), original)
+    real, to = original.resolve(), to.resolve()
+    copied = copy_tree(real, to)
+    below = working.resolve().relative_to(real)
+    names = {str(real), str(original.absolute()), *_shell_name(working, below)}
+    return Tree(to, to / below, real, tuple(sorted(names)), tuple(copied.folders)), copied
 
 
-def _copy_folder(source: Path, target: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    with os.scandir(source) as entries:
-        for entry in entries:
-            here, there = Path(entry.path), target / entry.name
-            if entry.name in _LEFT_OUT:
-                continue
-            if entry.is_symlink() or (here / "pyvenv.cfg").exists() or entry.name == "node_modules":
-                there.symlink_to(here.resolve())
-            elif entry.is_dir():
-                _copy_folder(here, there)
-            elif entry.is_file():
-                if entry.stat().st_size > _LARGEST_COPIED:
-                    there.symlink_to(here)
-                else:
-                    shutil.copy2(here, there)
+def _shell_name(working: Path, below: Path) -> Iterator[str]:
+    """What the shell calls the tree: the path that the user came by, links and all."""
+    shell = Path(os.environ.get("PWD", ""))
+    if shell.is_absolute() and shell.exists() and shell.samefile(working):
+        root = Path(*shell.parts[: len(shell.parts) - len(below.parts)])
+        if root.samefile(working.resolve().parents[len(below.parts) - 1] if below.parts else working):
+            yield str(root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +137,20 @@ def fix(tree: Tree, rules: Sequence[str], *, unsafe: bool) -> Fixes:
         overrides["select"] = tuple(rules)
     configuration = Configuration(overrides)
     engine.check_settings(configuration.for_folder(tree.root))
-    targets = discover([str(tree.root)], configuration).targets
+    targets = [t for t in discover([str(tree.root)], configuration).targets if _is_own(tree, t.path)]
     before = engine.run(targets)
     places = tuple(place for result in before.results for f in result.findings if _is_applied(f, unsafe)
                    for place in _places(tree, f))
-    results = save(engine.run(targets, mode := Mode.FIX_UNSAFE if unsafe else Mode.FIX).results, targets, mode)
+    results = engine.run(targets, mode := Mode.FIX_UNSAFE if unsafe else Mode.FIX).results
+    results = save([r for r in results if all(_is_own(tree, w.path) for w in r.rewrites)], targets, mode)
     patches = dict(_patch(tree, rewrite) for result in results for rewrite in result.rewrites)
     broken = {_below(tree, Path(d.path)): d.message for result in results for d in result.diagnostics}
     return Fixes(patches, places, broken)
+
+
+def _is_own(tree: Tree, path: Path) -> bool:
+    """Whether a file lies in the tree itself, and not behind a link that leads out of it."""
+    return Path(os.path.realpath(path)).is_relative_to(tree.root.resolve())
 
 
 def _is_applied(finding: Finding, unsafe: bool) -> bool:
@@ -148,15 +160,19 @@ def _is_applied(finding: Finding, unsafe: bool) -> bool:
 def _places(tree: Tree, finding: Finding) -> Iterator[Place]:
     path = Path(finding.path).absolute()
     if path.suffix == ".py" and path.is_relative_to(tree.root):
-        lines = _statement(path.read_text(encoding="utf-8", errors="replace"), finding.span.start.line)
+        lines = _statement(path.read_text(encoding="utf-8", errors="replace"), finding.span)
         yield Place(path.relative_to(tree.root).as_posix(), tuple(lines), finding.rule)
 
 
-def _statement(text: str, line: int) -> range:
-    """The lines of the smallest statement around a line; of one with a body, those before the body."""
-    found = range(line, line + 1)
+def _statement(text: str, span: Span) -> range:
+    """The lines of the smallest statement around a span's first line; of one with a body, those before the body."""
+    line, found = span.start.line, range(span.start.line, span.end.line + 1)
     smallest = None
-    for node in ast.walk(ast.parse(text)):
+    try:
+        module = ast.parse(text)
+    except SyntaxError:  # a file for a newer Python than this one
+        return found
+    for node in ast.walk(module):
         if isinstance(node, ast.stmt) and node.end_lineno is not None and node.lineno <= line <= node.end_lineno:
             if smallest is None or node.end_lineno - node.lineno <= smallest:
                 smallest = node.end_lineno - node.lineno

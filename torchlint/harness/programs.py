@@ -5,17 +5,21 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchlint.harness.arms import Fixes, Place, Tree, copy, fix
 from torchlint.harness.measuring import Arm, Effort, Exercise, OnRun, compare, exercised
-from torchlint.harness.runs import HarnessError, Recording
+from torchlint.harness.runs import HarnessError, Plan, Recording
 from torchlint.harness.statistics import largest_difference
 from torchlint.harness.verdicts import Comparison, Verdict, judge
 from torchlint.rules.registry import all_rules
 from torchlint.rules.rule import Training
+
+_LARGE = 100e6  # bytes
+_MANY = 100_000
+"""A copy that is larger, or has more links, is worth a word: it is made for each side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,36 +44,47 @@ class Program:
         return cls(tuple(command), folder, root if root.is_dir() else folder)
 
 
+@dataclass(frozen=True, slots=True)
+class _Side(Arm):
+    """One side, whose every run begins with the tree as it is."""
+
+    def run(self, plan: Plan) -> Recording:
+        with self.tree.fresh() as tree:
+            return Arm(tree, self.command).run(plan)
+
+
 def verified(
-    program: Program, rules: Sequence[str], effort: Effort, on_run: OnRun, *, unsafe: bool, each: bool
-) -> Iterator[Comparison]:
-    """All fixes together, then (with ``each``) those of every rule alone. Raises HarnessError where nothing is run."""
+    program: Program, rules: Sequence[str], effort: Effort, on_run: OnRun, warn: Callable[[str], None], *,
+    unsafe: bool, each: bool,
+) -> Iterator[Comparison]:  # fmt: skip
+    """All fixes together, then (with ``each``) those of every rule alone. Raises HarnessError where nothing is run.
+
+    Threads are pinned to as many as the program had in a run of its own.
+    """
     with tempfile.TemporaryDirectory(prefix="torchlint-verify-") as work:
-        before = copy(program.root, program.folder, Path(work, "before"))
+        before, copied = copy(program.root, program.folder, Path(work, "before"))
+        if copied.size > _LARGE or copied.linked > _MANY:
+            warn(f"each copy of {program.root} takes {copied.size / 1e6:,.0f} MB and {copied.linked:,} links")
         after, fixes = _fixed(program, rules, Path(work, "after"), unsafe)
         if not fixes.diff:
             raise HarnessError(_nothing_to_fix(fixes, unsafe))
-        arms = Arm(before, program), Arm(after, program)
+        arms = _Side(before, program), _Side(after, program)
         on_run("which fixes the program comes to")
         exercise = exercised(arms[0], fixes, effort)
         loaded = exercise.loaded
-        elsewhere = len(fixes.places) - len(loaded.places)
-        notes = [f"{_fixes(elsewhere)} in files that the program does not load"] if elsewhere else []
+        effort = replace(effort, threads=exercise.run.threads)
+        notes = list(_notes(program, fixes, exercise))
         yield _compared("all fixes", None, arms, exercise, effort, on_run, notes)
         changed = list(dict.fromkeys(place.rule for place in loaded.places))
         for number, slug in enumerate(changed if each and len(changed) > 1 else ()):
             alone, own = _fixed(program, [slug], Path(work, f"after-{number}"), unsafe)
             of_rule = replace(exercise, loaded=own.within(loaded.patches),
                               unreached=tuple(place for place in exercise.unreached if place.rule == slug))
-            yield _compared(slug, slug, (arms[0], Arm(alone, program)), of_rule, effort, on_run, [])
-
-
-def _fixes(count: int) -> str:
-    return f"{count} more fixes lie" if count > 1 else "1 more fix lies"
+            yield _compared(slug, slug, (arms[0], _Side(alone, program)), of_rule, effort, on_run, [])
 
 
 def _fixed(program: Program, rules: Sequence[str], to: Path, unsafe: bool) -> tuple[Tree, Fixes]:
-    tree = copy(program.root, program.folder, to)
+    tree, _ = copy(program.root, program.folder, to)
     return tree, fix(tree, rules, unsafe=unsafe)
 
 
@@ -80,16 +95,16 @@ def _compared(
     fixes, missed = exercise.loaded, tuple(map(str, exercise.unreached))
     if not exercise.reached:
         steps = effort.steps + effort.warm_up
-        why = f"no fix is reached in {steps} steps" if fixes.places else "no fix lies in a file that the program loads"
+        why = f"no fix is reached in {steps} steps" if fixes.places else "no fix lies in a file that the copy loads"
         return Comparison(name, rule, Verdict.UNMEASURABLE, why, diff=fixes.diff, not_exercised=missed,
-                          notes=(*notes, *_notes([exercise.run])))
+                          notes=tuple(notes))
     judged = compare(name, rule, arms, fixes, _training(exercise.reached), effort, on_run)
     if judged.before and (apart := _own_difference(exercise.run, judged.before[0])):
         # The program does not even repeat itself: only what seeds differ by can tell.
         spread = replace(_training(exercise.reached), moves_random_stream=True)
         judged = judge(name, rule, judged.before, judged.after, spread, fixes.diff)
         notes.append(f"the program does not repeat itself: two runs of one seed, without fixes, differ by {apart}")
-    notes = [*judged.notes, *notes, *_notes([*judged.before, *judged.after]), *fixes.complaints]
+    notes = [*judged.notes, *notes, *fixes.complaints]
     return replace(judged, not_exercised=missed, notes=tuple(notes))
 
 
@@ -110,11 +125,21 @@ def _training(places: Sequence[Place]) -> Training:
     )
 
 
-def _notes(runs: Sequence[Recording]) -> Iterator[str]:
-    original = sorted({file for run in runs for file in run.from_original})
-    if original:
-        yield (f"imported from the original tree, not from the fixed copy (an editable install?): "
-               f"{', '.join(original[:3])}{' …' if len(original) > 3 else ''}")
+def _notes(program: Program, fixes: Fixes, exercise: Exercise) -> Iterator[str]:
+    """What of the fixes a run did not load, and why."""
+    others = [place for place in fixes.places if place not in exercise.loaded.places]
+    root = program.root.resolve()
+    outside = [place for place in others if str(root / place.file) in exercise.run.from_original]
+    if elsewhere := len(others) - len(outside):
+        yield f"{_more(elsewhere, 'lies', 'lie')} in files that the program does not load"
+    if outside:
+        listed = f"{', '.join(map(str, outside[:3]))}{' …' * (len(outside) > 3)}"
+        yield (f"{_more(len(outside), 'was', 'were')} not measured: the program loads the file from the original tree, "
+               f"not from the copy (an editable install?): {listed}")
+
+
+def _more(count: int, one: str, many: str) -> str:
+    return f"{count} more fixes {many}" if count > 1 else f"1 more fix {one}"
 
 
 def _nothing_to_fix(fixes: Fixes, unsafe: bool) -> str:

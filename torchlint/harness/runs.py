@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,11 +76,13 @@ def record(command: Sequence[str], tree: Tree, plan: Plan, environment: Mapping[
         file = Path(folder, "plan.json")
         file.write_text(json.dumps({
             "folder": folder, "steps": plan.steps + plan.warm_up, "warm_up": plan.warm_up, "seed": plan.seed,
-            "threads": plan.threads, "root": str(tree.root), "original": str(tree.original) if tree.original else None,
+            "threads": plan.threads,
+            "root": os.path.realpath(tree.root), "original": str(tree.original), "names": tree.names,
             "lines": {f: list(ls) for f, ls in plan.lines.items()} if plan.lines is not None else None,
         }), encoding="utf-8")
         log = Path(folder, "output")
-        code = _run(tree.located(command), tree, _environment(tree, file, plan, environment), log, plan.timeout)
+        there = [tree.moved(part) for part in command]
+        code = _run(there, tree, _environment(tree, file, plan, environment), log, plan.timeout)
         records = [json.loads(f.read_text(encoding="utf-8")) for f in Path(folder).glob("*.json") if f != file]
         records.sort(key=lambda record: (record["rank"], -record["steps"]))
         output = log.read_text(encoding="utf-8", errors="replace")
@@ -118,17 +121,29 @@ def _recording(record: dict[str, object], plan: Plan, lines: str) -> Recording:
     )
 
 
+_SWITCHES = {
+    "WANDB_MODE": "disabled",  # https://docs.wandb.ai/guides/track/environment-variables
+    "CLEARML_OFFLINE_MODE": "1",  # https://clear.ml/docs/latest/docs/guides/set_offline
+    "NEPTUNE_MODE": "offline",  # https://docs.neptune.ai/modes
+    "SWANLAB_MODE": "disabled",  # https://docs.swanlab.cn/en/api/cli-swanlab-disabled.html
+}
+"""What keeps experiment trackers from uploading runs that are no experiments, where the user has not set it."""
+
+
 def _environment(tree: Tree, file: Path, plan: Plan, more: Mapping[str, str] | None) -> dict[str, str]:
-    environment = {**os.environ, **(more or {})}
-    before = [tree.moved(part) for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part]
-    own = [str(path) for path in (tree.root, tree.root / "src") if path.is_dir()] if tree.original else []
-    environment["PYTHONPATH"] = os.pathsep.join([str(INJECTED), *own, *before])
+    given = {**os.environ, **(more or {})}
+    environment = {**_SWITCHES, **_threads(plan), **{name: tree.moved(value) for name, value in given.items()}}
+    path = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = f"{INJECTED}{os.pathsep}{path}" if path else str(INJECTED)
+    environment["PWD"] = str(tree.folder)
     environment["TORCHLINT_RECORD"] = str(file)
     environment["PYTHONUNBUFFERED"] = "1"
     environment["PYTHONHASHSEED"] = str(plan.seed)
-    if plan.threads:
-        environment["OMP_NUM_THREADS"] = environment["MKL_NUM_THREADS"] = str(plan.threads)
     return environment
+
+
+def _threads(plan: Plan) -> dict[str, str]:
+    return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(plan.threads)) if plan.threads else {}
 
 
 def _run(command: Sequence[str], tree: Tree, environment: dict[str, str], log: Path, timeout: float) -> int:
@@ -141,21 +156,31 @@ def _run(command: Sequence[str], tree: Tree, environment: dict[str, str], log: P
         try:
             return process.wait(timeout)
         except subprocess.TimeoutExpired:
-            _end(process)
             tail = _tail(log.read_text(encoding="utf-8", errors="replace"))
-            raise TooSlow(f"the program had not made its steps after {timeout:.0f} seconds:\n{tail}") from None
-        except BaseException:
-            _end(process)
-            raise
+            raise TooSlow(f"the program takes more than {timeout:.0f} seconds for its steps:\n{tail}") from None
+        finally:
+            _end(process, environment["TORCHLINT_RECORD"])
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Stop a program and what it started."""
+def _end(process: subprocess.Popen[bytes], record: str) -> None:
+    """Stop a program, if it still runs, and all that it started."""
     if sys.platform == "win32":
         process.kill()
     else:
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS forbids it where only a zombie is left
+            os.killpg(process.pid, signal.SIGKILL)
+        for child in _with_variable(f"TORCHLINT_RECORD={record}"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
     process.wait()
+
+
+def _with_variable(variable: str) -> Iterator[int]:
+    """Processes that have it in their environment: torchrun and daemons leave the group. Linux only."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # ended, or somebody else's
+            if os.fsencode(variable) in (folder / "environ").read_bytes().split(b"\0"):
+                yield int(folder.name)
 
 
 def _failure(output: str) -> type[HarnessError]:

@@ -6,8 +6,9 @@ program after the steps that were asked for. One JSON file for each process that
 
 The plan (a JSON file) says: ``folder`` for the records, ``steps`` to run, ``warm_up`` steps before
 memory is watched, ``seed``, ``threads`` (or null), ``root`` (the copy that the program runs in),
-``original`` (the tree that it must leave alone), ``lines`` (null, or for each file below ``root``
-the lines whose running is to be noted).
+``original`` (the tree that it must leave alone), ``names`` (the paths that lead there; none where it
+runs in no copy), ``lines`` (null, or for each file below ``root`` the lines whose running is to be
+noted).
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import importlib.util
 import json
 import os
 import random
-import shutil
 import sys
 import threading
 import time
 import weakref
 from typing import Any
+
+import torchlint_tree
 
 _PATIENCE = 10.0  # seconds that a program may take to end once it was asked to
 
@@ -40,8 +42,8 @@ def arrange(plan_file: str) -> None:
     random.seed(plan["seed"])
     _shift_seeds(random, "seed", plan["seed"])
     sys.meta_path.insert(0, _AfterTorch(Recorder(plan)))
-    if plan.get("original"):
-        _keep_off(plan["root"])
+    if plan["names"]:
+        torchlint_tree.keep_in(plan["root"], plan["names"])
 
 
 class _AfterTorch(importlib.abc.MetaPathFinder):
@@ -118,8 +120,8 @@ class Recorder:
         original = torch.save
 
         def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
-            if isinstance(f, (str, os.PathLike)):
-                _own(os.fspath(f))
+            if self.plan["names"]:  # torch writes past Python
+                torchlint_tree.own(self.plan["root"], f, keeps=False)
             return original(obj, f, *args, **kwargs)
 
         torch.save = save
@@ -242,11 +244,10 @@ class Recorder:
 
     def _from_original(self) -> list[str]:
         """Modules that came from the tree that was copied, not from the copy: what they hold was not changed."""
-        original = self.plan.get("original")
-        if not original:
-            return []
+        copy, original = f"{self.plan['root']}{os.sep}", f"{self.plan['original']}{os.sep}"
         files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
-        return sorted(f for f in files if f.startswith(original + os.sep) and "site-packages" not in f)[:20]
+        real = {os.path.realpath(file) for file in files if file and not file.startswith(copy)}
+        return sorted(f for f in real if f.startswith(original) and "site-packages" not in f)
 
 
 def _shift_seeds(module: Any, name: str, shift: int) -> None:
@@ -287,35 +288,3 @@ def _trace(plan: dict[str, Any]) -> None:
     while running is not None:  # the program is running already: it is importing torch
         running.f_trace = every(running, "call", None)
         running = running.f_back  # type: ignore[assignment]
-
-
-def _keep_off(root: str) -> None:
-    """Large files of the user's tree are links in the copy: a program that writes one gets its own file instead."""
-    inside = os.path.realpath(root) + os.sep
-
-    def audit(event: str, args: Any) -> None:
-        if event == "open" and isinstance(args[0], (str, bytes)):
-            mode, flags = args[1], args[2] or 0
-            writes = any(c in mode for c in "wax+") if isinstance(mode, str) else flags & (os.O_WRONLY | os.O_RDWR)
-            if writes:
-                _own(os.fsdecode(args[0]), inside, keeps="w" not in mode if isinstance(mode, str) else True)
-
-    sys.addaudithook(audit)
-
-
-def _own(path: str, inside: str = "", *, keeps: bool = False) -> None:
-    """Turn the link at that path, if it is one and lies in the copy, into a file of its own (or nothing yet)."""
-    with contextlib.suppress(OSError):
-        absolute = os.path.abspath(path)  # noqa: PTH100
-        folder = os.path.realpath(os.path.dirname(absolute)) + os.sep  # noqa: PTH120
-        if os.path.islink(absolute) and folder.startswith(inside or _copy() or "\0"):  # noqa: PTH114
-            content = os.path.realpath(absolute)
-            os.unlink(absolute)  # noqa: PTH108
-            if keeps:
-                shutil.copyfile(content, absolute)
-
-
-def _copy() -> str:
-    with contextlib.suppress(OSError, ValueError, KeyError), open(os.environ["TORCHLINT_RECORD"]) as file:  # noqa: PTH123
-        return f"{os.path.realpath(json.load(file)['root'])}{os.sep}"
-    return ""
