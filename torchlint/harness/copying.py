@@ -40,9 +40,7 @@ def copy_tree(source: Path, target: Path) -> Copied:
 
 def _copy(here: Path, there: Path, root: Path, copied: Copied) -> None:
     there.mkdir(parents=True, exist_ok=True)
-    with os.scandir(here) as entries:
-        listed = [entry for entry in entries if entry.name not in _LEFT_OUT]
-    for entry in listed:
+    for entry in _listed(here):
         path, new = Path(entry.path), there / entry.name
         if entry.is_symlink() and (inner := _inner_link(path, root)) is not None:
             new.symlink_to(inner)
@@ -54,6 +52,11 @@ def _copy(here: Path, there: Path, root: Path, copied: Copied) -> None:
         elif entry.is_symlink() or entry.is_file():  # not a socket or a pipe
             new.symlink_to(_one_step(path))
             copied.linked += 1
+
+
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return [entry for entry in entries if entry.name not in _LEFT_OUT]
 
 
 def _folder(path: Path, new: Path, root: Path, copied: Copied) -> None:
@@ -118,20 +121,19 @@ State = dict[str, tuple[int, int]]
 
 
 def state(root: Path) -> State:
-    """Time of change (nanoseconds) and size (bytes) of every file that a program in a copy of this tree could reach."""
+    """Time of change (nanoseconds) and size (bytes) of every file of a tree that is copied or linked by itself."""
     return dict(_states(root.resolve(), root.resolve()))
 
 
 def _states(folder: Path, root: Path) -> Iterator[tuple[str, tuple[int, int]]]:
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # not ours to read, or just removed
-        for entry in entries:
-            path = Path(entry.path)
-            if entry.name in _LEFT_OUT or entry.is_symlink():
-                continue
-            if not entry.is_dir():
+    for entry in _listed(folder):
+        path = Path(entry.path)
+        if not _is_folder(entry):
+            with contextlib.suppress(OSError):  # just removed, or a link to nothing
                 found = path.stat()
                 yield path.relative_to(root).as_posix(), (found.st_mtime_ns, found.st_size)
-            elif not _is_environment(path) and path != _temporary():
+        elif not entry.is_symlink() and not _is_environment(path) and path != _temporary():
+            with contextlib.suppress(OSError):  # not ours to read
                 yield from _states(path, root)
 
 
