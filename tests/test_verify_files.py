@@ -19,6 +19,9 @@ import pytest
 
 from torchlint.harness.arms import Tree, copy, fix
 from torchlint.harness.copying import changed, state
+from torchlint.harness.measuring import Effort
+from torchlint.harness.programs import Program, verified
+from torchlint.harness.runs import HarnessError
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
@@ -139,7 +142,7 @@ def test_only_source_and_short_texts_are_copied(tree: Path, tmp_path: Path, monk
     }  # fmt: skip
     assert (there.root / "photo.jpg").read_bytes() == contents[".git/annex/photo.jpg"]
     assert copied.size == 600_000 + len("lr: 0.1\n")
-    assert set(copied.folders) == {"env", ".venv"}
+    assert set(copied.environments) == {"env", ".venv"}
     monkeypatch.setattr("tempfile.tempdir", str(tree))
     assert not (copy(tree, tree, tree / "other" / "copy")[0].root / "other").exists()
 
@@ -148,16 +151,28 @@ def test_arguments_and_variables_are_moved(tree: Path, tmp_path: Path, monkeypat
     (tree / ".venv").mkdir()
     (tree / ".venv" / "pyvenv.cfg").write_text("")
     (tree / "job").mkdir()
+    (tree / "data").symlink_to(tmp_path)
     (tmp_path / "way").symlink_to(tree)
     monkeypatch.setenv("PWD", str(tmp_path / "way" / "job"))
     there, _ = copy(tree, tree / "job", tmp_path / "copy")
     old, new = str(tree), str(there.root)
-    for text in ("{}", "{}/out.txt", "--out={}/out.txt", "-o{}/out", "a:{}/lib:{}", '{{"dir": "{}/x"}}', "file://{}/a"):
+    for text in ("{}", "{}/data/x", "--out={}/out.txt", "-o{}/out", "a:{}/lib:{}", '{{"dir": "{}/x"}}', "file://{}/a"):
         assert there.moved(text.format(old, old)) == text.format(new, new)
     for text in ("{}.bak/x", "{}-2", "x{}/y", "{}/.venv/bin/python"):
         assert there.moved(text.format(old)) == text.format(old)
     assert there.moved(f"{tmp_path}/way/train.py") == f"{new}/train.py"
     assert there.folder == there.root / "job"
+
+
+def test_a_large_copy_is_told_of(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tree / "train.py").write_text("x = 1\n")
+    (tree / "data.bin").write_bytes(b"\0")
+    monkeypatch.setattr("torchlint.harness.programs._MANY", 0)
+    said: list[str] = []
+    with pytest.raises(HarnessError, match="nothing to fix"):
+        list(verified(Program(("python", "train.py"), tree, tree), [], Effort(5, 1, 1, 1), print, said.append,
+                      unsafe=True, each=False))
+    assert said == [f"each copy of {tree} takes 0 MB and 1 links"]
 
 
 def test_what_changed_is_seen(tree: Path) -> None:

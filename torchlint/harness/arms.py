@@ -28,25 +28,25 @@ class Tree:
     """A folder that a program runs in: ``folder`` is its working directory, in ``root``.
 
     ``original`` is the tree that ``root`` is a copy of, if any, ``names`` are the paths that lead to it,
-    and ``linked`` the folders in it that the copy has links to.
+    and ``environments`` the folders in it that programs and libraries are used from where they are.
     """
 
     root: Path
     folder: Path
     original: Path | None = None
     names: tuple[str, ...] = ()
-    linked: tuple[str, ...] = ()
+    environments: tuple[str, ...] = ()
 
     def moved(self, text: str) -> str:
         """An argument or a variable's value with all that names the original tree naming this one.
 
-        What a linked folder holds (an environment, above all) stays where it is.
+        What is in an environment keeps its name.
         """
         if not self.names:
             return text
         names = "|".join(map(re.escape, sorted(self.names, key=len, reverse=True)))
-        linked = "|".join(map(re.escape, self.linked))
-        kept = rf"(?!/(?:{linked})(?:/|$|[^\w.-]))" if linked else ""
+        kept = "|".join(map(re.escape, self.environments))
+        kept = rf"(?!/(?:{kept})(?:/|$|[^\w.-]))" if kept else ""
         # The name begins a path (or follows a short option, as in -o/path) and ends where a folder's name ends.
         return re.sub(rf"(?:(?<![\w.~-])|(?<=(?<!\S)-\w))(?:{names}){kept}(?![\w.-])", lambda _: str(self.root), text)
 
@@ -67,7 +67,7 @@ def copy(original: Path, working: Path, to: Path) -> tuple[Tree, Copied]:
     copied = copy_tree(real, to)
     below = working.resolve().relative_to(real)
     names = {str(real), str(original.absolute()), *_shell_name(working, below)}
-    return Tree(to, to / below, real, tuple(sorted(names)), tuple(copied.folders)), copied
+    return Tree(to, to / below, real, tuple(sorted(names)), tuple(copied.environments)), copied
 
 
 def _shell_name(working: Path, below: Path) -> Iterator[str]:
@@ -142,9 +142,11 @@ def fix(tree: Tree, rules: Sequence[str], *, unsafe: bool) -> Fixes:
     places = tuple(place for result in before.results for f in result.findings if _is_applied(f, unsafe)
                    for place in _places(tree, f))
     results = engine.run(targets, mode := Mode.FIX_UNSAFE if unsafe else Mode.FIX).results
-    results = save([r for r in results if all(_is_own(tree, w.path) for w in r.rewrites)], targets, mode)
+    outside = [r for r in results if not all(_is_own(tree, rewrite.path) for rewrite in r.rewrites)]
+    results = save([r for r in results if r not in outside], targets, mode)
     patches = dict(_patch(tree, rewrite) for result in results for rewrite in result.rewrites)
     broken = {_below(tree, Path(d.path)): d.message for result in results for d in result.diagnostics}
+    broken.update({_below(tree, Path(r.path)): "a fix changes a file outside of the tree too" for r in outside})
     return Fixes(patches, places, broken)
 
 

@@ -21,11 +21,11 @@ _LARGEST_TEXT = 1 << 18
 
 @dataclass(slots=True)
 class Copied:
-    """What came of a copy: bytes that were copied, files that were linked, and folders (below the root) that were."""
+    """What came of a copy: bytes that were copied, files that were linked, and environments (below the root)."""
 
     size: int = 0
     linked: int = 0
-    folders: list[str] = field(default_factory=list)
+    environments: list[str] = field(default_factory=list)
 
 
 def copy_tree(source: Path, target: Path) -> Copied:
@@ -60,14 +60,15 @@ def _listed(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _folder(path: Path, new: Path, root: Path, copied: Copied) -> None:
-    is_readable = os.access(path, os.R_OK | os.X_OK)
     if path == _temporary():
         new.mkdir()
     elif new.is_relative_to(path):
         pass  # the copy is made in here
-    elif path.is_symlink() or _is_environment(path) or not is_readable:
+    elif _is_environment(path):
         new.symlink_to(_one_step(path))
-        copied.folders.append(path.relative_to(root).as_posix())
+        copied.environments.append(path.relative_to(root).as_posix())
+    elif path.is_symlink() or not os.access(path, os.R_OK | os.X_OK):
+        new.symlink_to(_one_step(path))
     else:
         _copy(path, new, root, copied)
 
