@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from torchlint.harness import machines
 from torchlint.harness.arms import Tree, copy, fix
 from torchlint.harness.copying import changed, state
 from torchlint.harness.measuring import Effort
@@ -405,3 +406,11 @@ def test_trackers_are_off_and_threads_pinned(threads: str | None, tree: Path, tm
     assert {run["HF_HUB_OFFLINE"] for run in runs} == {None}
     assert {run["CLEARML_OFFLINE_MODE"] for run in runs} == {"1"}
     assert not any(run["PWD"] == str(tree) for run in runs)
+
+
+def test_a_torch_that_cannot_be_imported_is_shown_as_it_says(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'ImportError: libcudnn.so' >&2\nexit 1\n")
+    python.chmod(0o755)
+    with pytest.raises(HarnessError, match=r"cannot be imported by .*:\nImportError: libcudnn.so$"):
+        machines.device("cpu", str(python))
