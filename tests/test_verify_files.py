@@ -332,10 +332,11 @@ def test_what_is_loaded_from_the_original_is_said(tree: Path) -> None:
 def test_a_crash_of_the_fixed_copy_only_is_not_the_programs(tree: Path) -> None:
     (tree / "train.py").write_text(script("import os\nif 'after' in os.getcwd():\n    raise RuntimeError('only here')"))
     result, errors = verify(tree)
-    assert not result
-    assert errors.startswith("torchlint: with the fixes applied, the program failed before its first optimizer step "
-                             "(exit code 1), and without them it does not:\n")
-    assert "only here" in errors
+    assert result, errors
+    assert result["verdict"] == "different result"
+    assert result["reason"].startswith("with the fixes applied, the program failed before its first optimizer step")
+    assert "without the fixes it does not" in result["notes"]
+    assert "only here" in str(result["notes"])
 
 
 def sleepers(word: str) -> list[int]:

@@ -157,7 +157,7 @@ def _run(command: Sequence[str], tree: Tree, environment: dict[str, str], log: P
             return process.wait(timeout)
         except subprocess.TimeoutExpired:
             tail = _tail(log.read_text(encoding="utf-8", errors="replace"))
-            raise TooSlow(f"the program takes more than {timeout:.0f} seconds for its steps:\n{tail}") from None
+            raise TooSlow(f"the program had not made its steps after {timeout:.0f} seconds:\n{tail}") from None
         finally:
             _end(process, environment["TORCHLINT_RECORD"])
 
