@@ -27,7 +27,7 @@ torch.set_num_threads(1)
 
 def train(steps=100, seed=0, model=None, at=lambda step: None):
     torch.manual_seed(seed)
-    model = model or nn.Linear(4, 1)
+    model = nn.Linear(4, 1) if model is None else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(steps):
         loss = model(torch.randn(8, 4)).pow(2).mean()
@@ -147,7 +147,7 @@ def test_training_that_begins_or_ends_elsewhere(how: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
 def test_a_signal_is_called_one(name: str, tmp_path: Path) -> None:
     kill = f"train(at=lambda step: os.kill(os.getpid(), signal.{name}) if step == 4 else None)"
-    with pytest.raises(HarnessError, match="a signal ended the program after 5 optimizer steps"):
+    with pytest.raises(HarnessError, match="ended after 5 optimizer steps, by a signal"):
         recorded(tmp_path, main(kill))
 
 

@@ -209,7 +209,8 @@ def _counted(folder: Path) -> int:
 
 def _why_nothing(command: Sequence[str], code: int, made: int, output: str) -> str:
     if made:
-        return f"a signal ended the program after {made} optimizer steps (exit code {code}):\n{_tail(output)}"
+        return (f"the program was ended after {made} optimizer steps, by a signal or else so that no record was left "
+                f"(exit code {code}):\n{_tail(output)}")
     if code != 0:
         return f"the program failed before its first optimizer step (exit code {code}):\n{_tail(output)}"
     return (
