@@ -40,7 +40,6 @@ def main() -> int:
     end = time.monotonic() + 60 * arguments.minutes
     results: list[Comparison] = []
     left_out: list[str] = []
-    notes = ["memory is that of the main process: data-loader workers are not counted"] if on_cpu else []
     longest = 0.0
     for size in ("small", "medium") if on_cpu else ("large", "medium"):
         for loop in loops.loops():
@@ -59,9 +58,9 @@ def main() -> int:
                 (known.name, known.reason) for known in results}]
             longest = max(longest, time.monotonic() - began)
             sys.stderr.write("".join(f"{what}: {one.verdict.value}\n" for one in found))
-            told = measurement(device, machines.commit(loops.folder()), effort, results, [*notes, *left_out])
+            told = measurement(device, machines.commit(loops.folder()), effort, results, left_out)
             arguments.output.write_text(json.render(told), encoding="utf-8")
-    told = measurement(device, machines.commit(loops.folder()), effort, results, [*notes, *left_out])
+    told = measurement(device, machines.commit(loops.folder()), effort, results, left_out)
     arguments.output.write_text(json.render(told), encoding="utf-8")
     return 1 if any("failed" in line for line in left_out) else 0
 

@@ -58,8 +58,7 @@ def _execute(rules: tuple[str, ...], wanted: str, size: str | None, quick: bool,
             except HarnessError as error:
                 failed.append(f"{loop.name}: {error}")
             progress.advance()
-    notes = ["memory is that of the main process: data-loader workers are not counted"] if device.kind == "cpu" else []
-    measurement = measuring.measurement(device, machines.commit(loops.folder()), effort, results, notes)
+    measurement = measuring.measurement(device, machines.commit(loops.folder()), effort, results, ())
     return measuring.deliver(measurement, given, failed)
 
 

@@ -12,12 +12,15 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from torchlint.harness.arms import Tree
 
 INJECTED = Path(__file__).parent / "inject"
 _TAIL = 12  # lines of a program's output that an error shows
 _ENOUGH = 3  # steps without which nothing can be said
+
+T = TypeVar("T")
 
 
 class HarnessError(Exception):
@@ -51,8 +54,10 @@ class Recording:
     ``times`` are seconds from each optimizer step to the next, after the warm-up; ``losses`` the
     sum of what ``backward`` began from before each step (None where nothing did), ``rates`` the
     first parameter group's learning rate; ``peak_memory`` bytes, of the allocator on a GPU, else
-    resident in the main process; ``weights`` a fingerprint of the parameters before the first step;
-    ``loaded`` and ``lines`` the files of the tree that were loaded, and the planned lines that ran.
+    resident (None where the system does not tell, or where other processes shared the work:
+    ``has_children``); ``weights`` a fingerprint of the parameters before the first step; ``loaded``
+    and ``lines`` the files of the tree that were loaded, and the planned lines that ran;
+    ``loader_starts`` how many times data-loader workers were started within ``times``.
     """
 
     device: str
@@ -68,6 +73,8 @@ class Recording:
     from_original: tuple[str, ...] = ()
     loaded: frozenset[str] = field(default_factory=frozenset)
     lines: frozenset[tuple[str, int]] = field(default_factory=frozenset)
+    has_children: bool = False
+    loader_starts: int = 0
 
 
 def record(command: Sequence[str], tree: Tree, plan: Plan, environment: Mapping[str, str] | None = None) -> Recording:
@@ -83,41 +90,74 @@ def record(command: Sequence[str], tree: Tree, plan: Plan, environment: Mapping[
         log = Path(folder, "output")
         there = [tree.moved(part) for part in command]
         code = _run(there, tree, _environment(tree, file, plan, environment), log, plan.timeout)
-        records = [json.loads(f.read_text(encoding="utf-8")) for f in Path(folder).glob("*.json") if f != file]
-        records.sort(key=lambda record: (record["rank"], -record["steps"]))
+        records = sorted((_Record.read(f) for f in Path(folder).glob("*.json") if f != file), key=lambda r: r.place)
         output = log.read_text(encoding="utf-8", errors="replace")
         if not records:
-            raise _failure(output)(_why_nothing(command, code, output))
-        if code != 0 and records[0]["steps"] <= plan.steps + plan.warm_up:
-            made = records[0]["steps"]
+            raise _failure(output)(_why_nothing(command, code, _counted(Path(folder)), output))
+        made = records[0].one("steps", int)
+        if code != 0 and made <= plan.steps + plan.warm_up:
             raise _failure(output)(f"the program failed after {made} steps (exit code {code}):\n{_tail(output)}")
         lines = Path(folder, "lines")
         return _recording(records[0], plan, lines.read_text(encoding="utf-8") if lines.exists() else "")
 
 
-def _recording(record: dict[str, object], plan: Plan, lines: str) -> Recording:
-    made = int(record["steps"])  # type: ignore[call-overload]
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What the recorder wrote of one process, field by field. HarnessError where one is not what it should be."""
+
+    fields: Mapping[str, object]
+
+    @classmethod
+    def read(cls, file: Path) -> _Record:
+        return cls(json.loads(file.read_text(encoding="utf-8")))
+
+    def one(self, name: str, kind: type[T]) -> T:
+        return _known(name, self.fields.get(name), kind)
+
+    def many(self, name: str, kind: type[T]) -> tuple[T, ...]:
+        return tuple(_known(name, value, kind) for value in self.one(name, list))
+
+    def maybe(self, name: str, kind: type[T]) -> T | None:
+        return None if self.fields.get(name) is None else self.one(name, kind)
+
+    @property
+    def place(self) -> tuple[int, int, str, float]:
+        """Where the process stands among those of a run, the same one first in every run."""
+        return self.one("rank", int), -self.one("steps", int), self.one("process", str), self.one("started", float)
+
+
+def _known(name: str, value: object, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise HarnessError(f"the recorder wrote {value!r} where {name} should be")
+    return value
+
+
+def _recording(record: _Record, plan: Plan, lines: str) -> Recording:
+    made = record.one("steps", int)
     if made - 1 - plan.warm_up < _ENOUGH:
         raise HarnessError(
             f"the program ended after {made} optimizer steps: {plan.warm_up} of warm-up and {_ENOUGH} more are needed; "
             "give it more data or epochs, or ask for fewer with --steps"
         )
     seen = (line.split(" ", 1) for line in lines.splitlines())
-    weights = record["weights"]
+    kind, has_children = record.one("kind", str), record.one("has_children", bool)
+    starts = record.many("loader_starts", int)
     return Recording(
-        device=str(record["device"]),
-        kind=str(record["kind"]),
-        torch=str(record["torch"]),
-        threads=int(record["threads"]),  # type: ignore[call-overload]
+        device=record.one("device", str),
+        kind=kind,
+        torch=record.one("torch", str),
+        threads=record.one("threads", int),
         steps=made,
-        times=tuple(record["times"][plan.warm_up:]),  # type: ignore[index]
-        losses=tuple(record["losses"]),  # type: ignore[arg-type]
-        rates=tuple(record["rates"]),  # type: ignore[arg-type]
-        peak_memory=record["peak_memory"],  # type: ignore[arg-type]
-        weights=None if weights is None else tuple(weights),  # type: ignore[arg-type]
-        from_original=tuple(record["from_original"]),  # type: ignore[arg-type]
-        loaded=frozenset(record["loaded"]),  # type: ignore[call-overload]
+        times=record.many("times", float)[plan.warm_up:],
+        losses=tuple(None if loss is None else _known("losses", loss, float) for loss in record.one("losses", list)),
+        rates=record.many("rates", float),
+        peak_memory=None if has_children and kind != "cuda" else record.maybe("peak_memory", int),
+        weights=None if record.maybe("weights", list) is None else record.many("weights", float),
+        from_original=record.many("from_original", str),
+        loaded=frozenset(record.many("loaded", str)),
         lines=frozenset((file, int(number)) for number, file in seen),
+        has_children=has_children,
+        loader_starts=starts[-1] - starts[plan.warm_up],
     )
 
 
@@ -187,7 +227,15 @@ def _failure(output: str) -> type[HarnessError]:
     return TooLarge if "out of memory" in output else HarnessError
 
 
-def _why_nothing(command: Sequence[str], code: int, output: str) -> str:
+def _counted(folder: Path) -> int:
+    """The most optimizer steps that a process of the run had counted, whatever ended it."""
+    return max((int.from_bytes(file.read_bytes(), "little") for file in folder.glob("*.steps")), default=0)
+
+
+def _why_nothing(command: Sequence[str], code: int, made: int, output: str) -> str:
+    if made:
+        return (f"the program was ended after {made} optimizer steps, by a signal or else so that no record was left "
+                f"(exit code {code}):\n{_tail(output)}")
     if code != 0:
         return f"the program failed before its first optimizer step (exit code {code}):\n{_tail(output)}"
     return (

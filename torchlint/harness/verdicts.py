@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torchlint.harness.runs import Recording
@@ -87,7 +87,7 @@ def judge(
     memory_before, memory_after = _memory(before), _memory(after)
     memory = memory_before / memory_after if memory_before and memory_after else None
     losses = _losses(before, after, training)
-    notes = [*losses.notes, *_memory_notes(memory)]
+    notes = [*losses.notes, *_memory_notes(memory), *_process_notes(before, after, training)]
     verdict, reason = _verdict(times, memory if _all_save(before, after) else None, losses)
     if times.low is None:
         notes.append("one pair of runs has no interval, and shows no change of time: give --repeat 2 or more")
@@ -159,6 +159,14 @@ def _condition(losses: _Losses) -> str:
 def _memory_notes(memory: float | None) -> list[str]:
     grown = 1 / memory if memory else 0.0
     return [f"peak memory grew to {grown:.2f} times what it was"] if grown > 1 + LEAST_MEMORY else []
+
+
+def _process_notes(before: Sequence[Recording], after: Sequence[Recording], training: Training) -> Iterator[str]:
+    """What cannot be told of programs that start processes: data-loader workers, most of all."""
+    if any(run.has_children and run.peak_memory is None for run in (*before, *after)):
+        yield "memory is not compared: what other processes of the program take is not seen"
+    if training.gains == "run" and any(run.has_children for run in after) and not any(r.loader_starts for r in after):
+        yield "no start of data-loader workers lies in the timed steps: more --steps show what it costs"
 
 
 def is_open(judged: Comparison) -> bool:

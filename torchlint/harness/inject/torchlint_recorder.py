@@ -14,21 +14,26 @@ noted).
 from __future__ import annotations
 
 import atexit
-import contextlib
+import functools
 import importlib.abc
-import importlib.util
 import json
+import mmap
 import os
-import random
 import sys
 import threading
 import time
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
+import torchlint_seeds
 import torchlint_tree
+from torchlint_devices import devices_of, forget_peak, mark, name_of, peak, seconds
+from torchlint_lines import trace
 
 _PATIENCE = 10.0  # seconds that a program may take to end once it was asked to
+_MOST_OPTIMIZERS = 64  # that are told apart: a bound for what is kept, far above what one model takes
+_COUNT = 8  # bytes of a number of steps
 
 
 class _Finished(SystemExit):
@@ -39,79 +44,106 @@ def arrange(plan_file: str) -> None:
     """Record this process once it imports torch."""
     with open(plan_file, encoding="utf-8") as file:  # noqa: PTH123
         plan = json.load(file)
-    random.seed(plan["seed"])
-    _shift_seeds(random, "seed", plan["seed"])
-    sys.meta_path.insert(0, _AfterTorch(Recorder(plan)))
+    if plan.get("lines"):
+        os.environ["TORCHDYNAMO_DISABLE"] = "1"  # Python runs no line of what is compiled
+    torchlint_seeds.move_random(plan["seed"])
+    move_numpy = functools.partial(torchlint_seeds.move_numpy, by=plan["seed"])
+    _once_imported({"torch": Recorder(plan).begin, "numpy.random": move_numpy})
     if plan["names"]:
         torchlint_tree.keep_in(plan["root"], plan["names"])
 
 
-class _AfterTorch(importlib.abc.MetaPathFinder):
-    """Calls the recorder as soon as the program has imported torch."""
+def _once_imported(then: dict[str, Callable[[Any], None]]) -> None:
+    """Call each function with its module, once and as soon as the program has imported it."""
+    sys.meta_path.insert(0, _AfterImport(then))
+    for name in then.keys() & sys.modules.keys():  # a .pth file of the environment was before us
+        then.pop(name)(sys.modules[name])
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Finds what the others find, however often a program asks for a module before it imports it."""
+
+    def __init__(self, then: dict[str, Callable[[Any], None]]) -> None:
+        self._then = then
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != "torch":
+        if name not in self._then:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
+        others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        found = (finder.find_spec(name, path, target) for finder in others)
+        spec = next((spec for spec in found if spec is not None), None)
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
             execute(module)
-            self._recorder.begin(module)
+            if name in self._then:
+                self._then.pop(name)(module)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
+class Track:
+    """The steps of one optimizer, or of several where each took the place of one that is gone."""
+
+    def __init__(self, optimizer: Any, devices: list[Any], weights: list[float] | None) -> None:
+        self.optimizer = weakref.ref(optimizer)
+        self.devices = devices  # the first is where the steps are timed
+        self.weights = weights
+        self.marks: list[Any] = []  # a time or an event for each step
+        self.rates: list[Any] = []
+        self.losses: list[int] = []  # how many losses there had been, at each step
+        self.loader_starts: list[int] = []  # how many times workers had been started, at each step
+        self.has_peak = False  # the peak of memory began anew after the warm-up
+
+
 class Recorder:
-    """Watches the steps of one process."""
+    """Watches the steps of one process, and anew of every process that is forked from it."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
         self.torch: Any = None
-        self.leader: Any = None  # a reference to the optimizer whose steps are counted
-        self.others = 0  # steps of other optimizers: a GAN has two
-        self.marks: list[Any] = []  # a time or an event for each step
-        self.losses: list[list[Any]] = [[]]  # what backward began from, before each step
-        self.rates: list[Any] = []
-        self.device = "cpu"
-        self.weights: list[float] | None = None
+        self.inherited: Any = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing was seen yet."""
+        self.tracks: list[Track] = []
+        self.losses: list[Any] = []  # what backward began from
+        self.loader_starts = 0
+        self.has_children = False
+        self.rank = 0
+        self.count: mmap.mmap | None = None
+        self.started = time.time()
         self.finished = False
-        self.process = os.getpid()
 
     def begin(self, torch: Any) -> None:
         """Hook torch, which has just been imported."""
         from torch.optim import optimizer
 
         self.torch = torch
-        torch.manual_seed(self.plan["seed"])
-        _shift_seeds(torch, "manual_seed", self.plan["seed"])
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed(self.plan["seed"])
-            _shift_seeds(sys.modules["numpy"].random, "seed", self.plan["seed"])
+        torchlint_seeds.move_torch(torch, self.plan["seed"])
         if self.plan.get("threads"):
             torch.set_num_threads(self.plan["threads"])
         optimizer.register_optimizer_step_pre_hook(self._before_step)
         optimizer.register_optimizer_step_post_hook(self._after_step)
         self._watch_backward(torch)
         self._watch_save(torch)
+        self._watch_loaders()
+        self._watch_processes()
         if self.plan.get("lines"):
-            _trace(self.plan)
-        atexit.register(self.write)
+            trace(self.plan)
 
     def _watch_backward(self, torch: Any) -> None:
         original = torch.autograd.backward
 
+        @functools.wraps(original)
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             for tensor in tensors if isinstance(tensors, (list, tuple)) else (tensors,):
                 if getattr(tensor, "numel", int)() == 1:
-                    self.losses[-1].append(tensor.detach())
+                    self.losses.append(tensor.detach().clone())  # the program may change its own in place
             return original(tensors, *args, **kwargs)
 
         torch.autograd.backward = backward
@@ -126,41 +158,107 @@ class Recorder:
 
         torch.save = save
 
+    def _watch_loaders(self) -> None:
+        from torch.utils.data import DataLoader
+
+        original = DataLoader.__iter__
+
+        @functools.wraps(original)
+        def iterate(loader: Any) -> Any:
+            if loader.num_workers > 0 and getattr(loader, "_iterator", None) is None:  # persistent workers go on
+                self.loader_starts += 1
+            return original(loader)
+
+        DataLoader.__iter__ = iterate  # type: ignore[method-assign]
+
+    def _watch_processes(self) -> None:
+        """See the ends that ``atexit`` does not, the beginnings of forks, and that other processes share the work."""
+        from multiprocessing.process import BaseProcess
+
+        leave, start = os._exit, BaseProcess.start
+
+        @functools.wraps(leave)
+        def exit_now(*args: Any, **kwargs: Any) -> NoReturn:  # every forked process of multiprocessing ends so
+            try:
+                self.write()
+            finally:
+                leave(*args, **kwargs)
+
+        @functools.wraps(start)
+        def start_seen(process: BaseProcess) -> None:
+            self.has_children = True
+            start(process)
+
+        def forked() -> None:
+            self.inherited = self.inherited, self.tracks, self.losses  # CUDA's objects must not be destroyed here
+            self.reset()
+
+        os._exit = exit_now
+        BaseProcess.start = start_seen  # type: ignore[method-assign,assignment]
+        atexit.register(self.write)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=forked)
+
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        leader = self.leader() if self.leader is not None else None
-        if leader is None:
-            self.leader = weakref.ref(optimizer)
-            if self.weights is None:
-                self.weights = self._fingerprint(optimizer)
-                self.device = next((p.device.type for g in optimizer.param_groups for p in g["params"]), "cpu")
+        if self._track(optimizer) is not None:
+            return
+        devices = devices_of(optimizer) or [self.torch.device("cpu")]
+        for track in sorted(self.tracks, key=_steps, reverse=True):
+            if track.optimizer() is None and track.devices == devices:  # made anew, say in every epoch
+                track.optimizer = weakref.ref(optimizer)
+                return
+        if len(self.tracks) < _MOST_OPTIMIZERS:
+            self._note_rank()
+            self.tracks.append(Track(optimizer, devices, self._fingerprint(optimizer)))
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self.finished:
             os._exit(0)  # somebody caught the end
-        if self.leader is None or self.leader() is not optimizer:
-            self.others += 1
+        track = self._track(optimizer)
+        if track is None:
             return
         rate = optimizer.param_groups[0].get("lr", 0.0)
-        self.rates.append(rate.detach().clone() if hasattr(rate, "detach") else rate)
-        self.losses.append([])
-        self.marks.append(self._mark())
-        if len(self.marks) == self.plan["warm_up"]:
-            self._forget_peak()
-        if len(self.marks) > self.plan["steps"]:
+        track.rates.append(rate.detach().clone() if hasattr(rate, "detach") else rate)
+        track.losses.append(len(self.losses))
+        track.loader_starts.append(self.loader_starts)
+        track.marks.append(mark(self.torch, track.devices[0]))
+        if track is self._leader():
+            self._after_step_of_leader(track)
+
+    def _after_step_of_leader(self, track: Track) -> None:
+        made = len(track.marks)
+        self._count(made)
+        if made == max(self.plan["warm_up"], 1):
+            track.has_peak = forget_peak(self.torch, track.devices)
+        if made > self.plan["steps"]:
             self.write()
             watchdog = threading.Timer(_PATIENCE, os._exit, (0,))
             watchdog.daemon = True
             watchdog.start()
             raise _Finished(0)
 
-    def _mark(self) -> Any:
-        if self.device == "cuda":
-            event = self.torch.cuda.Event(enable_timing=True)
-            event.record()
-            return event
-        if self.device == "mps":
-            self.torch.mps.synchronize()
-        return time.perf_counter()
+    def _track(self, optimizer: Any) -> Track | None:
+        return next((track for track in self.tracks if track.optimizer() is optimizer), None)
+
+    def _leader(self) -> Track:
+        """The optimizer that counts: that of the most steps, where a GAN has two or something was tried before."""
+        return max(self.tracks, key=_steps)
+
+    def _note_rank(self) -> None:
+        distributed = self.torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            self.rank = distributed.get_rank()
+        elif os.environ.get("RANK", "").isdecimal():
+            self.rank = int(os.environ["RANK"])
+
+    def _count(self, made: int) -> None:
+        """Keep the number of steps where not even a kill loses it, at the cost of a write to memory."""
+        if self.count is None:
+            with open(self._file("steps"), "w+b") as file:  # noqa: PTH123
+                file.write(bytes(_COUNT))
+                file.flush()
+                self.count = mmap.mmap(file.fileno(), _COUNT)
+        self.count[:] = made.to_bytes(_COUNT, "little")
 
     def _fingerprint(self, optimizer: Any) -> list[float] | None:
         """Enough to tell whether two runs began with the same weights; None where they cannot be read whole."""
@@ -176,65 +274,45 @@ class Recorder:
             return None
         return [float(number), total, squares]
 
-    def _forget_peak(self) -> None:
-        if self.device == "cuda":
-            self.torch.cuda.reset_peak_memory_stats()
-            return
-        with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # noqa: PTH123
-            file.write("5")  # Linux: begin the peak of resident memory anew
-
-    def _peak(self) -> int | None:
-        if self.device == "cuda":
-            return int(self.torch.cuda.max_memory_allocated())
-        with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/self/status") as file:  # noqa: PTH123
-            line = next(line for line in file if line.startswith("VmHWM"))
-            return int(line.split()[1]) * 1024
-        with contextlib.suppress(ImportError):
-            import resource
-
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            return peak if sys.platform == "darwin" else peak * 1024
-        return None
-
     def write(self) -> None:
-        """Put down what was seen, once, and only in the process that trained."""
-        if self.finished or os.getpid() != self.process or not self.marks:
+        """Put down what was seen, once, and only in a process that trained."""
+        from multiprocessing.process import current_process
+
+        if self.finished or not any(track.marks for track in self.tracks):
             return
         self.finished = True
+        track = self._leader()
         record = {
-            "rank": int(os.environ.get("RANK", "0")),
-            "python": sys.version.split()[0],
+            "rank": self.rank,
+            "process": current_process().name,
+            "started": self.started,
             "torch": self.torch.__version__,
-            "device": self._device_name(),
-            "kind": self.device,
+            "device": name_of(self.torch, track.devices[0]),
+            "kind": track.devices[0].type,
             "threads": self.torch.get_num_threads(),
-            "steps": len(self.marks),
-            "other_steps": self.others,
-            "times": self._times(),
-            "losses": [sum(map(float, parts)) if parts else None for parts in self.losses[: len(self.marks)]],
-            "rates": [float(rate) for rate in self.rates],
-            "peak_memory": self._peak(),
-            "weights": self.weights,
+            "steps": len(track.marks),
+            "times": seconds(self.torch, track.devices[0], track.marks),
+            "losses": self._losses(track),
+            "rates": [float(rate) for rate in track.rates],
+            "loader_starts": track.loader_starts,
+            "peak_memory": peak(self.torch, track.devices) if track.has_peak else None,
+            "has_children": self.has_children,
+            "weights": track.weights,
             "from_original": self._from_original(),
             "loaded": self._loaded(),
         }
-        target = os.path.join(self.plan["folder"], f"{self.process}.json")  # noqa: PTH118
+        target = self._file("json")
         with open(target + ".part", "w", encoding="utf-8") as file:  # noqa: PTH123
             json.dump(record, file)
         os.replace(target + ".part", target)  # noqa: PTH105
 
-    def _times(self) -> list[float]:
-        """Seconds from each step to the next."""
-        pairs = list(zip(self.marks, self.marks[1:]))
-        if self.device == "cuda":
-            self.torch.cuda.synchronize()
-            return [begin.elapsed_time(end) / 1000 for begin, end in pairs]
-        return [end - begin for begin, end in pairs]
+    def _file(self, suffix: str) -> str:
+        return os.path.join(self.plan["folder"], f"{os.getpid()}.{suffix}")  # noqa: PTH118
 
-    def _device_name(self) -> str:
-        if self.device == "cuda":
-            return str(self.torch.cuda.get_device_name())
-        return self.device
+    def _losses(self, track: Track) -> list[float | None]:
+        """The sum of what backward began from before each step."""
+        spans = zip([0, *track.losses], track.losses)
+        return [sum(map(float, self.losses[begin:end])) if end > begin else None for begin, end in spans]
 
     def _loaded(self) -> list[str]:
         """The files below the root that the program has loaded."""
@@ -250,41 +328,5 @@ class Recorder:
         return sorted(f for f in real if f.startswith(original) and "site-packages" not in f)
 
 
-def _shift_seeds(module: Any, name: str, shift: int) -> None:
-    """A program that sets a seed of its own gets another one in every run, or all runs would be one."""
-    original = getattr(module, name)
-
-    def seeded(seed: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return original(seed + shift if isinstance(seed, int) else seed, *args, **kwargs)
-
-    setattr(module, name, seeded)
-
-
-def _trace(plan: dict[str, Any]) -> None:
-    """Note which of the planned lines are run, in this process and in those that it forks."""
-    root = os.path.realpath(plan["root"])
-    wanted = {f"{root}{os.sep}{file}": (file, set(lines)) for file, lines in plan["lines"].items()}
-    out = os.open(os.path.join(plan["folder"], "lines"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)  # noqa: PTH118
-    seen: set[tuple[str, int]] = set()
-    real: dict[str, Any] = {}
-
-    def local(frame: Any, event: str, arg: Any) -> Any:
-        if event == "line":
-            name, lines = real[frame.f_code.co_filename]
-            if frame.f_lineno in lines and (name, frame.f_lineno) not in seen:
-                seen.add((name, frame.f_lineno))
-                os.write(out, f"{frame.f_lineno} {name}\n".encode())
-        return local
-
-    def every(frame: Any, event: str, arg: Any) -> Any:
-        file = frame.f_code.co_filename
-        if file not in real:
-            real[file] = wanted.get(os.path.realpath(file))
-        return local if real[file] is not None else None
-
-    sys.settrace(every)
-    threading.settrace(every)
-    running = sys._getframe()
-    while running is not None:  # the program is running already: it is importing torch
-        running.f_trace = every(running, "call", None)
-        running = running.f_back  # type: ignore[assignment]
+def _steps(track: Track) -> int:
+    return len(track.marks)
