@@ -469,24 +469,25 @@ _NARROWING = frozenset({cst.UnaryOperation, cst.BooleanOperation, cst.Name, cst.
                         cst.NamedExpr})
 
 
-def narrow(machine: Interpreter, test: cst.BaseExpression, outcome: bool) -> None:
+def narrow(machine: Interpreter, test: Any, outcome: bool) -> None:
     """Make names hold only what lets the test come out so."""
-    if test.__class__ not in _NARROWING:
+    cls = test.__class__
+    if cls not in _NARROWING:
         return
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+    if cls is cst.UnaryOperation and isinstance(test.operator, cst.Not):
         narrow(machine, test.expression, not outcome)
-    elif isinstance(test, cst.BooleanOperation):
+    elif cls is cst.BooleanOperation:
         if isinstance(test.operator, cst.And) is outcome:
             narrow(machine, test.left, outcome)
             narrow(machine, test.right, outcome)
-    elif isinstance(test, cst.Name):
+    elif cls is cst.Name:
         _keep(machine, test, lambda o: truth(o) is not (not outcome))
         asked = machine.frame.names.get(test.value)
         if outcome and isinstance(asked, v.Unknown) and "%asks" in asked.attributes:
             _narrow_asked(machine, asked.attributes["%asks"])
-    elif isinstance(test, cst.Comparison) and outcome and len(test.comparisons) == 1 and _asks_type(test):
+    elif cls is cst.Comparison and outcome and len(test.comparisons) == 1 and _asks_type(test):
         _narrow_to(machine, test.left.args[0].value, test.comparisons[0].comparator)
-    elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
+    elif cls is cst.Comparison and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
         part = test.comparisons[0]
         if isinstance(part.operator, (cst.Is, cst.IsNot)) and isinstance(part.comparator, cst.Name) \
                 and part.comparator.value == "None":
@@ -494,7 +495,7 @@ def narrow(machine: Interpreter, test: cst.BaseExpression, outcome: bool) -> Non
             _keep(machine, test.left, lambda o: _is_none(o) is not (not wanted))
             if wanted and isinstance(machine.frame.names.get(test.left.value), v.Unknown):
                 machine.frame.names[test.left.value] = v.NONE
-    elif isinstance(test, cst.Call) and outcome:
+    elif cls is cst.Call and outcome:
         _narrow_class(machine, test)
 
 

@@ -202,7 +202,7 @@ class _Completion:
         """The node that stands in the tree from now on: ours, if it is of the same class."""
         if ours in SHARED:
             return theirs
-        if isinstance(ours, cst.If) and isinstance(theirs, cst.Else):
+        if ours.__class__ is cst.If and theirs.__class__ is cst.Else:
             return self._else(ours, theirs)
         kept = ours
         if ours.__class__ is not theirs.__class__:

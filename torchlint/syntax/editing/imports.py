@@ -203,6 +203,8 @@ def _packages(statement: Statement) -> list[str]:
 def _names(tree: Tree) -> Names:
     names = Names()
     for node in walk(tree.module):
+        if node.__class__ not in _BINDING:
+            continue
         for name in _bound_here(node):
             names.bound[name].append(node)
         if isinstance(node, libcst.Import | libcst.ImportFrom):
@@ -210,6 +212,15 @@ def _names(tree: Tree) -> Names:
                 names.imports.append(known)
                 names.bound[known.name].append(node)
     return names
+
+
+_BINDING = frozenset({
+    libcst.FunctionDef, libcst.ClassDef, libcst.Param, libcst.AssignTarget, libcst.AnnAssign, libcst.AugAssign,
+    libcst.NamedExpr, libcst.For, libcst.CompFor, libcst.WithItem, libcst.ExceptHandler, libcst.ExceptStarHandler,
+    libcst.Global, libcst.Nonlocal, libcst.MatchAs, libcst.MatchStar, libcst.MatchMapping, libcst.Import,
+    libcst.ImportFrom,
+})
+"""Nodes that may bind a name. Their classes are abstract ones' children: asking for each in turn takes longer."""
 
 
 def _bound_here(node: Node) -> Iterator[str]:
