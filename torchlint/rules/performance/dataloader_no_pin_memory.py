@@ -75,6 +75,47 @@ rule.bad(
 )
 rule.bad(
     """
+    import itertools
+    import torch
+    from torch.utils.data import DataLoader
+
+    def infer(model, dataset, more, steps):
+        model.cuda()
+        loader = DataLoader(dataset, 32)
+        #        ^^^^^^^^^^
+        for step, x in enumerate(itertools.chain.from_iterable(itertools.repeat(loader))):
+            print(model(x.cuda(non_blocking=True)).shape)
+            if step == steps:
+                break
+        first = DataLoader(dataset, 32)
+        #       ^^^^^^^^^^
+        second = DataLoader(more, 32)
+        #        ^^^^^^^^^^
+        for x in itertools.chain(first, second):
+            print(model(x.cuda(non_blocking=True)).shape)
+    """,
+    fixed="""
+    import itertools
+    import torch
+    from torch.utils.data import DataLoader
+
+    def infer(model, dataset, more, steps):
+        model.cuda()
+        loader = DataLoader(dataset, 32, pin_memory=torch.cuda.is_available())
+        for step, x in enumerate(itertools.chain.from_iterable(itertools.repeat(loader))):
+            print(model(x.cuda(non_blocking=True)).shape)
+            if step == steps:
+                break
+        first = DataLoader(dataset, 32, pin_memory=torch.cuda.is_available())
+        second = DataLoader(more, 32, pin_memory=torch.cuda.is_available())
+        for x in itertools.chain(first, second):
+            print(model(x.cuda(non_blocking=True)).shape)
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.bad(
+    """
     from torch.utils import data
     import torch as th
     from tqdm import tqdm
