@@ -356,7 +356,9 @@ class Entries:
         """
         machine = self.machine
         for module in [*machine.modules[modules:], *machine.containers[containers:]]:
-            if id(module) in machine.forwarded or self.steps > self.budget * _FORWARD_SHARE:
+            if id(module) in machine.forwarded:
+                continue
+            if self.steps > self.budget * _FORWARD_SHARE and not _runs_no_code(module):
                 continue
             node = self._forward_of(module)
             if node is None or not self._is_ours(module):
@@ -396,6 +398,13 @@ class Entries:
                 return False
             return module.cls.module is self.module
         return isinstance(module, v.External) and module.site is not None and module.site.tree is self.model.tree
+
+
+def _runs_no_code(module: v.Value) -> bool:
+    """Whether a module is a row of the library's own layers: to run it forward takes no statement of anybody's."""
+    items = items_of(module) if isinstance(module, v.External) else None
+    return items is not None and all(isinstance(item, v.External) and items_of(item) is None
+                                     for item in items.elements())
 
 
 def _targets(line: cst.SimpleStatementLine) -> list[str]:
