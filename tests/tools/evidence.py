@@ -41,6 +41,11 @@ def main() -> int:
     results: list[Comparison] = []
     left_out: list[str] = []
     longest = 0.0
+
+    def keep() -> None:
+        told = measurement(device, machines.commit(loops.folder()), effort, results, left_out)
+        arguments.output.write_text(json.render(told), encoding="utf-8")
+
     for size in ("small", "medium") if on_cpu else ("large", "medium"):
         for loop in loops.loops():
             began = time.monotonic()
@@ -58,10 +63,8 @@ def main() -> int:
                 (known.name, known.reason) for known in results}]
             longest = max(longest, time.monotonic() - began)
             sys.stderr.write("".join(f"{what}: {one.verdict.value}\n" for one in found))
-            told = measurement(device, machines.commit(loops.folder()), effort, results, left_out)
-            arguments.output.write_text(json.render(told), encoding="utf-8")
-    told = measurement(device, machines.commit(loops.folder()), effort, results, left_out)
-    arguments.output.write_text(json.render(told), encoding="utf-8")
+            keep()
+    keep()
     return 1 if any("failed" in line for line in left_out) else 0
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from torchlint.harness.arms import Fixes, Place, Tree
 from torchlint.harness.runs import HarnessError, Plan, Recording, TooSlow, record
-from torchlint.harness.verdicts import LEAST_SEEDS, Comparison, Verdict, is_open, judge
+from torchlint.harness.verdicts import LEAST_SEEDS, Comparison, Verdict, is_unclear, judge
 from torchlint.rules.rule import Training
 
 OnRun = Callable[[str], None]
@@ -72,7 +72,7 @@ def compare(
         if len(runs_before) < least:
             continue
         judged = judge(name, rule, runs_before, runs_after, training, fixes.diff)
-        if not is_open(judged) or len(runs_before) >= max(effort.most_repeats, least):
+        if not is_unclear(judged) or len(runs_before) >= max(effort.most_repeats, least):
             return judged
 
 

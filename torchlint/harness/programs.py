@@ -98,12 +98,13 @@ def _compared(
         why = f"no fix is reached in {steps} steps" if fixes.places else "no fix lies in a file that the copy loads"
         return Comparison(name, rule, Verdict.UNMEASURABLE, why, diff=fixes.diff, not_exercised=missed,
                           notes=tuple(notes))
-    judged = compare(name, rule, arms, fixes, _training(exercise.reached), effort, on_run)
+    training = _training(exercise.reached)
+    judged = compare(name, rule, arms, fixes, training, effort, on_run)
     if judged.before and (apart := _own_difference(exercise.run, judged.before[0])):
         # The program does not even repeat itself: only what seeds differ by can tell.
-        spread = replace(_training(exercise.reached), moves_random_stream=True)
-        judged = judge(name, rule, judged.before, judged.after, spread, fixes.diff)
-        notes.append(f"the program does not repeat itself: two runs of one seed, without fixes, differ by {apart}")
+        training = replace(training, moves_random_stream=True)
+        judged = judge(name, rule, judged.before, judged.after, training, fixes.diff)
+        notes = [*notes, f"the program does not repeat itself: two runs of one seed, without fixes, differ by {apart}"]
     notes = [*judged.notes, *notes, *fixes.complaints]
     return replace(judged, not_exercised=missed, notes=tuple(notes))
 

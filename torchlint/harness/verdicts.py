@@ -169,7 +169,7 @@ def _process_notes(before: Sequence[Recording], after: Sequence[Recording], trai
         yield "no start of data-loader workers lies in the timed steps: more --steps show what it costs"
 
 
-def is_open(judged: Comparison) -> bool:
+def is_unclear(judged: Comparison) -> bool:
     """Whether more runs may say more: of time, or of whether training is the same."""
     varied = judged.loss_allowed is not None and judged.loss_allowed > TOO_VARIED
     return varied or (judged.time_ratio is not None and judged.time_ratio.width > TOO_WIDE)

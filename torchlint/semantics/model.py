@@ -198,8 +198,7 @@ class Entries:
                 order.sort(key=lambda function: triggers.isdisjoint(names_in(function.node)))
             for function in order:
                 node = id(function.node)
-                if node not in run and node not in self.machine.reached and self.steps < self.budget and self._matters(
-                        function):
+                if node not in run and self._remains(function):
                     self._run_function(function)
                 run.add(node)
 
@@ -209,9 +208,7 @@ class Entries:
             for function in self._inherited(cls):
                 names = names_in(function.node)
                 parts = (name for name, part in cls.attributes.items() if isinstance(part, v.Function))
-                is_template = not names.isdisjoint(parts)
-                if is_template and id(function.node) not in self.machine.reached and self.steps < self.budget \
-                        and self._matters(function):
+                if not names.isdisjoint(parts) and self._remains(function):
                     self._run_function(function, cls)
 
     def _inherited(self, cls: v.Class) -> Iterator[v.Function]:
@@ -230,9 +227,7 @@ class Entries:
             constructor = cls.attributes.get("__init__")
             if cls in machine.generic or not isinstance(constructor, v.Function):
                 continue
-            if not self._matters(constructor):
-                continue
-            if id(constructor.node) not in machine.reached and self.steps < self.budget:
+            if self._remains(constructor):
                 self._entry("receiver", cls.node, functools.partial(made_for, machine, cls), keep=True)
 
     @functools.cached_property
@@ -254,6 +249,10 @@ class Entries:
             if not more:
                 return frozenset(relevant)
             relevant |= more
+
+    def _remains(self, function: v.Function) -> bool:
+        """Whether nothing has run a function yet, and there is reason and budget to."""
+        return id(function.node) not in self.machine.reached and self.steps < self.budget and self._matters(function)
 
     def _matters(self, function: v.Function) -> bool:
         """Whether running a function that nobody calls may show a rule anything.

@@ -364,18 +364,24 @@ def _repeat(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.C
     return v.Sequence((), "list", rest=repeated) if repeated is not None else v.Unknown(name)
 
 
+def _joined_loaders(sources: list[v.Value]) -> v.Value | None:
+    """What gives the batches of all these loaders; None where there are none, or something else is among them."""
+    return v.join(*sources) if sources and all(map(is_loader, sources)) else None
+
+
 @handles("itertools.chain.from_iterable")
 def _chain_from_iterable(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     source = arguments.get("iterable", 0)
     items = items_of(source) if source is not None else None
     sources = list(items.elements()) if items is not None else []
-    return v.join(*sources) if sources and all(map(is_loader, sources)) else v.Unknown(name)
+    return _joined_loaders(sources) or v.Unknown(name)
 
 
 @handles("itertools.chain")
 def _chain(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
-    if arguments.positional and all(map(is_loader, arguments.positional)):
-        return v.join(*arguments.positional)
+    loaders = _joined_loaders(arguments.positional)
+    if loaders is not None:
+        return loaders
     made = v.Sequence((), "list", site=machine.site(node))
     parameters = [a for a in arguments.positional if isinstance(a, v.Parameters)]
     for source in arguments.positional:

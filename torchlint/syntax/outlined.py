@@ -76,9 +76,9 @@ class OutlinedTree(Tree):
         if part.is_complete:
             return
         part.is_complete = True
-        starts = [*self.source.line_starts, len(self.source.text)]
+        starts = self.source.line_starts
         begin = starts[part.first_line - 1]
-        text = self.source.text[begin : starts[part.last_line]]
+        text = self.source.text[begin : starts[part.last_line] if part.last_line < len(starts) else None]
         try:
             with deeper_recursion():
                 whole = parsed(text)
@@ -180,9 +180,7 @@ class _Completion:
         return body
 
     def _statement(self, outlined: Iterator[Any], theirs: Any) -> Any:
-        if not isinstance(theirs, cst.SimpleStatementLine):
-            return self.node(_next(outlined), theirs)
-        if len(theirs.body) > 1:
+        if isinstance(theirs, cst.SimpleStatementLine) and len(theirs.body) > 1:
             self._line(outlined, theirs)
             return theirs
         return self.node(_next(outlined), theirs)
@@ -237,7 +235,7 @@ class _Completion:
 
     def _several(self, ours: Any, field: str, own: Sequence[Any], value: Sequence[Any]) -> list[Any]:
         if field in ("parts", "format_spec"):
-            return self._parts(own, value)
+            return self._parts(_fields_in(own), value)
         if field == "args" and isinstance(ours, cst.Call):
             return self._arguments(own, value)
         if field == "slice" and _is_tuple_in_brackets(value) and not _is_tuple_in_brackets(own):
@@ -274,16 +272,12 @@ class _Completion:
 
     def _joined(self, ours: Any, theirs: cst.ConcatenatedString) -> None:
         """Strings side by side are one for CPython's parser."""
-        parts = getattr(ours, "parts", ())
-        own = iter([part for part in parts if isinstance(part, cst.FormattedStringExpression)])
+        own = _fields_in(getattr(ours, "parts", ()))
         for piece in _pieces(theirs):
             if isinstance(piece, cst.FormattedString):
-                _set(piece, "parts", self._fields_of(own, piece.parts))
+                _set(piece, "parts", self._parts(own, piece.parts))
 
-    def _parts(self, own: Sequence[Any], value: Sequence[Any]) -> list[Any]:
-        return self._fields_of(iter([part for part in own if isinstance(part, cst.FormattedStringExpression)]), value)
-
-    def _fields_of(self, own: Iterator[Any], value: Sequence[Any]) -> list[Any]:
+    def _parts(self, own: Iterator[Any], value: Sequence[Any]) -> list[Any]:
         """The parts of a joined string: what is between the fields is cut differently by the parsers."""
         return [self.node(_next(own), part) if isinstance(part, cst.FormattedStringExpression) else part
                 for part in value]
@@ -306,6 +300,10 @@ def _is_tuple_in_brackets(elements: Sequence[Any]) -> bool:
 
 def _is_named(argument: cst.Arg) -> bool:
     return argument.keyword is not None or argument.star == "**"
+
+
+def _fields_in(parts: Sequence[Any]) -> Iterator[Any]:
+    return iter([part for part in parts if isinstance(part, cst.FormattedStringExpression)])
 
 
 def _pieces(joined: cst.ConcatenatedString) -> Iterator[Any]:

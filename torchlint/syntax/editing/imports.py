@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import libcst
 
@@ -203,44 +204,48 @@ def _packages(statement: Statement) -> list[str]:
 def _names(tree: Tree) -> Names:
     names = Names()
     for node in walk(tree.module):
-        if node.__class__ not in _BINDING:
-            continue
-        for name in _bound_here(node):
+        bound_here = _BOUND.get(node.__class__)
+        for name in bound_here(node) if bound_here is not None else ():
             names.bound[name].append(node)
-        if isinstance(node, libcst.Import | libcst.ImportFrom):
+        if node.__class__ is libcst.Import or node.__class__ is libcst.ImportFrom:
             for known in _imports(node):
                 names.imports.append(known)
                 names.bound[known.name].append(node)
     return names
 
 
-_BINDING = frozenset({
-    libcst.FunctionDef, libcst.ClassDef, libcst.Param, libcst.AssignTarget, libcst.AnnAssign, libcst.AugAssign,
-    libcst.NamedExpr, libcst.For, libcst.CompFor, libcst.WithItem, libcst.ExceptHandler, libcst.ExceptStarHandler,
-    libcst.Global, libcst.Nonlocal, libcst.MatchAs, libcst.MatchStar, libcst.MatchMapping, libcst.Import,
-    libcst.ImportFrom,
-})
-"""Nodes that may bind a name. Their classes are abstract ones' children: asking for each in turn takes longer."""
+def _own_name(node: Any) -> Iterator[str]:
+    if isinstance(node.name, libcst.Name):
+        yield node.name.value
 
 
-def _bound_here(node: Node) -> Iterator[str]:
-    """The names that a node itself binds, except by import."""
-    if isinstance(node, libcst.FunctionDef | libcst.ClassDef | libcst.Param):
-        if isinstance(node.name, libcst.Name):
-            yield node.name.value
-    elif isinstance(node, libcst.AssignTarget | libcst.AnnAssign | libcst.AugAssign | libcst.NamedExpr
-                    | libcst.For | libcst.CompFor):
-        yield from _targets(node.target)
-    elif isinstance(node, libcst.WithItem) and node.asname is not None:
-        yield from _targets(node.asname.name)
-    elif isinstance(node, libcst.ExceptHandler | libcst.ExceptStarHandler) and node.name is not None:
-        yield from _targets(node.name.name)
-    elif isinstance(node, libcst.Global | libcst.Nonlocal):
-        yield from (item.name.value for item in node.names)
-    elif isinstance(node, libcst.MatchAs | libcst.MatchStar | libcst.MatchMapping):
-        captured = node.rest if isinstance(node, libcst.MatchMapping) else node.name
-        if captured is not None:
-            yield captured.value
+def _names_of_target(node: Any) -> Iterator[str]:
+    return _targets(node.target)
+
+
+def _name_behind_as(node: Any) -> Iterator[str]:
+    clause = node.asname if isinstance(node, libcst.WithItem) else node.name
+    return _targets(clause.name) if clause is not None else iter(())
+
+
+def _declared(node: Any) -> Iterator[str]:
+    return (item.name.value for item in node.names)
+
+
+def _captured(node: Any) -> Iterator[str]:
+    name = node.rest if isinstance(node, libcst.MatchMapping) else node.name
+    return iter([name.value] if name is not None else [])
+
+
+_BOUND: dict[type, Callable[[Any], Iterator[str]]] = {
+    **dict.fromkeys((libcst.FunctionDef, libcst.ClassDef, libcst.Param), _own_name),
+    **dict.fromkeys((libcst.AssignTarget, libcst.AnnAssign, libcst.AugAssign, libcst.NamedExpr, libcst.For,
+                     libcst.CompFor), _names_of_target),
+    **dict.fromkeys((libcst.WithItem, libcst.ExceptHandler, libcst.ExceptStarHandler), _name_behind_as),
+    **dict.fromkeys((libcst.Global, libcst.Nonlocal), _declared),
+    **dict.fromkeys((libcst.MatchAs, libcst.MatchStar, libcst.MatchMapping), _captured),
+}
+"""The names that a node itself binds, except by import."""
 
 
 def _targets(node: Node) -> Iterator[str]:
@@ -252,7 +257,7 @@ def _targets(node: Node) -> Iterator[str]:
             yield from _targets(element.value)
 
 
-def _imports(node: libcst.Import | libcst.ImportFrom) -> Iterator[Import]:
+def _imports(node: Any) -> Iterator[Import]:
     if isinstance(node.names, libcst.ImportStar):
         return
     module = ""
