@@ -14,7 +14,8 @@ import pytest
 
 from torchlint.harness import loops
 from torchlint.harness.arms import Tree, fix
-from torchlint.harness.runs import Plan, Recording, record
+from torchlint.harness.recordings import Plan, Recording
+from torchlint.harness.runs import record
 from torchlint.harness.statistics import largest_difference
 from torchlint.rules import all_rules
 

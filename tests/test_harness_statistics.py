@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from torchlint.harness.runs import Recording
+from torchlint.harness.recordings import Recording
 from torchlint.harness.statistics import Ratio, largest_difference, mean_loss, ratio, shift
 from torchlint.harness.verdicts import Comparison, Verdict, judge
 from torchlint.rules.rule import Training
@@ -26,6 +26,11 @@ def steps(mean: float, noise: float, seed: int, *, count: int = 40, drift: float
 
 def recording(times: list[float], losses: list[float | None], memory: int = 1000) -> Recording:
     return Recording("cpu", "cpu", "2.13", 1, len(losses), tuple(times), tuple(losses), (), memory, (1.0,))
+
+
+def in_one(runs: list[list[float]]) -> list[list[list[float]]]:
+    """Runs without a break."""
+    return [[times] for times in runs]
 
 
 def interval(found: Ratio) -> tuple[float, float]:
@@ -50,7 +55,7 @@ def judged(
 def test_a_tenth_is_found(seed: int) -> None:
     before = [steps(0.110, 0.02, seed * 100 + i, drift=0.005) for i in range(5)]
     after = [steps(0.100, 0.02, seed * 100 + 50 + i, drift=0.005) for i in range(5)]
-    found = ratio(before, after, statistics.median)
+    found = ratio(in_one(before), in_one(after), statistics.median)
     low, high = interval(found)
     assert low < found.median < high
     assert found.median == pytest.approx(1.1, rel=0.02)
@@ -74,7 +79,7 @@ def test_the_interval_holds_the_truth(pairs: int, drift: float) -> None:
     for seed in range(50):
         before = [steps(0.13, 0.05, seed * 100 + i, count=15, drift=drift) for i in range(pairs)]
         after = [steps(0.1, 0.05, seed * 100 + 50 + i, count=15, drift=drift) for i in range(pairs)]
-        low, high = interval(ratio(before, after, statistics.median))
+        low, high = interval(ratio(in_one(before), in_one(after), statistics.median))
         held += low <= 1.3 <= high
     assert held >= 44  # 47 or 48 but for the luck of the draw
 
@@ -91,7 +96,7 @@ def test_a_slow_spell_of_the_machine_slows_both() -> None:
     spells = [1.0, 1.0, 2.5, 1.0, 1.7]
     before = [[t * s for t in steps(0.12, 0.02, i)] for i, s in enumerate(spells)]
     after = [[t * s for t in steps(0.10, 0.02, 50 + i)] for i, s in enumerate(spells)]
-    assert ratio(before, after, statistics.median).median == pytest.approx(1.2, rel=0.02)
+    assert ratio(in_one(before), in_one(after), statistics.median).median == pytest.approx(1.2, rel=0.02)
     assert judged(before, after).verdict is Verdict.FASTER
 
 
@@ -184,4 +189,4 @@ def test_small_things() -> None:
     assert shift([1.0], [3.0]) == (1.0, None)
     assert shift([1.0, 2.0], [1.0, math.nan]) == (math.inf, 0.0)
     same = [[0.5, 0.5]] * 2
-    assert ratio(same, same, statistics.fmean) == ratio(same, same, statistics.fmean)
+    assert ratio(in_one(same), in_one(same), statistics.fmean) == ratio(in_one(same), in_one(same), statistics.fmean)

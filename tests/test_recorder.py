@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 from torchlint.harness.arms import Tree
-from torchlint.harness.runs import INJECTED, HarnessError, Plan, Recording, record
+from torchlint.harness.recordings import HarnessError, Plan, Recording, TooSlow
+from torchlint.harness.runs import INJECTED, record, record_in_turn
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
@@ -409,7 +411,7 @@ def test_time_and_memory_are_those_of_the_device(devices: Any) -> None:
     marks = [devices.mark(torch, both[0]) for _ in range(3)]
     assert devices.forget_peak(torch, both)
     assert cuda.calls == ["record on stream of cuda:1"] * 3 + ["reset cuda:1", "reset cuda:2"]
-    assert devices.seconds(torch, both[0], marks) == [0.5, 0.5]
+    assert devices.seconds(torch, both[0], list(itertools.pairwise(marks))) == [0.5, 0.5]
     assert cuda.calls[-1] == "synchronize cuda:1"
     assert devices.peak(torch, both) == 42
 
@@ -421,7 +423,7 @@ def test_a_step_on_mps_waits_for_nothing(devices: Any) -> None:
     torch = SimpleNamespace(mps=SimpleNamespace(Event=event))
     marks = [devices.mark(torch, Device("mps")) for _ in range(2)]
     torch.mps.synchronize = lambda: None
-    assert devices.seconds(torch, Device("mps"), marks) == [0.25]
+    assert devices.seconds(torch, Device("mps"), [(marks[0], marks[1])]) == [0.25]
 
 
 # The recording
@@ -429,8 +431,63 @@ def test_a_step_on_mps_waits_for_nothing(devices: Any) -> None:
 def test_a_record_that_is_not_one_is_refused(tmp_path: Path) -> None:
     wrong = """
 import os
-with open(os.path.join(os.path.dirname(os.environ["TORCHLINT_RECORD"]), "1.json"), "w") as file:
+with open(os.path.join(os.path.dirname(os.environ["TORCHLINT_RECORD"]), "1.record"), "w") as file:
     file.write('{"rank": 0, "steps": "many"}')
 """
     with pytest.raises(HarnessError, match="the recorder wrote 'many' where steps should be"):
         recorded(tmp_path, wrong)
+
+
+TAKING_TURNS = main("""
+import time
+slow = float(sys.argv[1])
+def at(step):
+    began = time.time()
+    time.sleep(slow)
+    print(step, began, time.time(), flush=True)
+    if len(sys.argv) > 2 and step == int(sys.argv[2]):
+        raise ValueError("no more")
+train(at=at)
+""")
+
+
+def in_turn(folder: Path, *arguments: list[str], timeout: float = 60) -> list[Recording | HarnessError]:
+    (folder / "train.py").write_text(TAKING_TURNS.replace("print(", "print(file=open(f'{slow}.log', 'a'), *("
+                                                          ).replace("flush=True)", "))"))
+    commands = [([sys.executable, "train.py", *given], Tree(folder, folder)) for given in arguments]
+    return record_in_turn(commands, Plan(9, 2, seed=0, block=3, timeout=timeout))
+
+
+def blocks(log: Path) -> list[tuple[float, float]]:
+    """From when to when each block of three steps lasted, after three of warm-up."""
+    rows = [line.split() for line in log.read_text().splitlines()]
+    steps = [(float(began), float(ended)) for _, began, ended in rows]
+    # A step's pause begins after the step, where a block ends: it belongs to the block that comes.
+    return [(steps[at][0], steps[at + 2][1]) for at in (2, 5, 8)]
+
+
+def test_programs_take_turns(tmp_path: Path) -> None:
+    fast, slow = in_turn(tmp_path, ["0.01"], ["0.03"])
+    assert isinstance(fast, Recording)
+    assert isinstance(slow, Recording)
+    assert [len(block) for block in fast.blocks] == [len(block) for block in slow.blocks] == [3, 3, 3]
+    assert fast.weights == slow.weights
+    assert fast.losses == slow.losses
+    assert max(fast.times) < 0.03, "a wait for the other counts as time"
+    inside = sorted([*blocks(tmp_path / "0.01.log"), *blocks(tmp_path / "0.03.log")])
+    assert all(ended <= began for (_, ended), (began, _) in itertools.pairwise(inside))
+
+
+@pytest.mark.parametrize("step", [1, 6])
+def test_one_that_fails_does_not_hold_the_other(step: int, tmp_path: Path) -> None:
+    failed, went_on = in_turn(tmp_path, ["0.01", str(step)], ["0.02"])
+    assert isinstance(failed, HarnessError)
+    assert f"failed after {step + 1} steps" in str(failed)
+    assert isinstance(went_on, Recording)
+
+
+def test_only_its_own_time_counts(tmp_path: Path) -> None:
+    """The slow one is ended; the other has waited for it as long, and is not."""
+    fast, slow = in_turn(tmp_path, ["0.01"], ["15"], timeout=20)
+    assert isinstance(fast, Recording)
+    assert isinstance(slow, TooSlow)

@@ -22,7 +22,7 @@ from torchlint.harness.arms import Tree, copy, fix
 from torchlint.harness.copying import changed, state
 from torchlint.harness.measuring import Effort
 from torchlint.harness.programs import Program, verified
-from torchlint.harness.runs import HarnessError
+from torchlint.harness.recordings import HarnessError
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")

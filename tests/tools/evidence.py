@@ -19,11 +19,11 @@ import sys
 import time
 from pathlib import Path
 
-from torchlint.cli.measuring import measurement
+from torchlint.cli.measuring import BLOCK, measurement
 from torchlint.harness import loops, machines
 from torchlint.harness.measuring import Effort
+from torchlint.harness.recordings import HarnessError
 from torchlint.harness.reports import json
-from torchlint.harness.runs import HarnessError
 from torchlint.harness.verdicts import Comparison
 
 
@@ -36,7 +36,8 @@ def main() -> int:
     device = machines.device(arguments.device)
     on_cpu = device.kind == "cpu"
     effort = Effort(steps=40, warm_up=10, repeats=5 if on_cpu else 3, most_repeats=9 if on_cpu else 3,
-                    threads=max(1, machines.cpus() // 2) if on_cpu else None, timeout=150.0 if on_cpu else 60.0)
+                    threads=max(1, machines.cpus() // 2) if on_cpu else None, timeout=150.0 if on_cpu else 60.0,
+                    block=BLOCK if on_cpu else None)
     end = time.monotonic() + 60 * arguments.minutes
     results: list[Comparison] = []
     left_out: list[str] = []

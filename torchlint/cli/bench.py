@@ -36,7 +36,7 @@ def bench(
 def _execute(rules: tuple[str, ...], wanted: str, size: str | None, quick: bool, given: dict[str, Any]) -> int:
     from torchlint.harness import loops, machines
     from torchlint.harness.measuring import Effort
-    from torchlint.harness.runs import HarnessError
+    from torchlint.harness.recordings import HarnessError
 
     chosen = _chosen(rules, loops.loops())
     device = machines.device(wanted)
@@ -47,6 +47,7 @@ def _execute(rules: tuple[str, ...], wanted: str, size: str | None, quick: bool,
         most_repeats=given["repeat"] or (5 if quick else 12),
         threads=max(1, machines.cpus() // 2) if device.kind == "cpu" else None,
         timeout=60.0 if quick else 180.0,
+        block=measuring.BLOCK if device.kind == "cpu" else None,
     )
     sizes = (size,) if size else loops.SIZES[:1] if quick else loops.SIZES
     results: list[Comparison] = []

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+BLOCK = 5
+"""Steps of a turn, where the programs of a pair take turns: on a CPU. Two models may not fit on one GPU."""
+
 _OPTIONS = (
     click.option("--steps", type=click.IntRange(min=5), metavar="N", help="Optimizer steps that each run times."),
     click.option("--repeat", type=click.IntRange(min=1), metavar="N",
@@ -45,7 +48,7 @@ def options(command: Command) -> Command:
 def guarded(work: Callable[[], int]) -> int:
     """The exit code of ``work``; 2, with a message, where it cannot be done. A signal ends it with its cleaning up."""
     from torchlint.config import ConfigError
-    from torchlint.harness.runs import HarnessError
+    from torchlint.harness.recordings import HarnessError
 
     try:
         with _endable():

@@ -13,7 +13,7 @@ from pathlib import Path
 from torchlint.harness.arms import Tree, fix
 from torchlint.harness.machines import Device
 from torchlint.harness.measuring import Arm, Effort, OnRun, compare
-from torchlint.harness.runs import HarnessError, TooLarge
+from torchlint.harness.recordings import HarnessError, TooLarge
 from torchlint.harness.verdicts import Comparison, Verdict
 from torchlint.rules.registry import all_rules
 from torchlint.rules.rule import Rule, Training
@@ -47,6 +47,11 @@ class Loop:
     @property
     def training(self) -> Training:
         return _WHOLE if self.rule is None else self.rule.training or Training()
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether both arms can be held still between steps. What workers load meanwhile would come for free."""
+        return self.training.gains == "step" and self.training.launcher == "python"
 
 
 def folder() -> Path:
@@ -84,6 +89,7 @@ def measured(
             if loop.training.gains == "schedule":
                 yield _schedule(nothing, arms, effort, on_run)
                 return
+            effort = effort if loop.takes_turns else replace(effort, block=None)
             try:
                 yield replace(compare(loop.name, nothing.rule, arms, fixes, loop.training, effort, on_run), size=size)
             except TooLarge as error:

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchlint.harness.runs import HarnessError
+from torchlint.harness.recordings import HarnessError
 
 _ASK = """
 import json, torch

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torchlint.harness.arms import Fixes, Place, Tree
-from torchlint.harness.runs import HarnessError, Plan, Recording, TooSlow, record
+from torchlint.harness.recordings import HarnessError, Plan, Recording, TooSlow
+from torchlint.harness.runs import record, record_in_turn
+from torchlint.harness.statistics import largest_difference
 from torchlint.harness.verdicts import LEAST_SEEDS, Comparison, Verdict, is_unclear, judge
 from torchlint.rules.rule import Training
 
@@ -16,7 +18,10 @@ OnRun = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is run: optimizer steps that are timed and steps before them, pairs of runs, seconds a run may take."""
+    """How much is run: optimizer steps that are timed and steps before them, pairs of runs, seconds a run may take.
+
+    Where the programs of a pair can take turns, ``block`` is the number of steps of a turn.
+    """
 
     steps: int
     warm_up: int
@@ -24,6 +29,7 @@ class Effort:
     most_repeats: int
     threads: int | None = None
     timeout: float = 600.0
+    block: int | None = None
 
     @property
     def words(self) -> str:
@@ -32,7 +38,7 @@ class Effort:
         return f"Pairs of runs in turn, each {self.steps} steps after {self.warm_up} of warm-up{threads}"
 
     def plan(self, seed: int) -> Plan:
-        return Plan(self.steps, self.warm_up, seed, self.threads, timeout=self.timeout)
+        return Plan(self.steps, self.warm_up, seed, self.threads, timeout=self.timeout, block=self.block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +53,61 @@ class Arm:
 
 
 def compare(
-    name: str, rule: str | None, arms: tuple[Arm, Arm], fixes: Fixes, training: Training, effort: Effort, on_run: OnRun
-) -> Comparison:
+    name: str, rule: str | None, arms: tuple[Arm, Arm], fixes: Fixes, training: Training, effort: Effort, on_run: OnRun,
+    known: Recording | None = None,
+) -> Comparison:  # fmt: skip
     """Run both arms in turn, A B A B, each pair with a seed of its own, until the answer is clear.
 
-    Raises HarnessError where the program does not run as it is; where it runs only without the
-    fixes, that is the verdict.
+    ``known`` is a run of the first arm with the first seed: a program that does not repeat itself is
+    judged by how far chance moves it. Raises HarnessError where the program does not run as it is;
+    where it runs only without the fixes, that is the verdict.
     """
-    before, after = arms
     runs_before: list[Recording] = []
     runs_after: list[Recording] = []
+    notes: list[str] = []
     while True:
         seed = len(runs_before)
-        on_run(f"{name}, before, run {seed + 1}")
-        runs_before.append(before.run(effort.plan(seed)))
-        on_run(f"{name}, after, run {seed + 1}")
-        try:
-            runs_after.append(after.run(effort.plan(seed)))
-        except HarnessError as error:
-            return _broken(name, rule, fixes, error)
-        if not training.moves_random_stream and _began_apart(runs_before[-1], runs_after[-1]):
+        before, after = _pair(f"{name}, {{}}, run {seed + 1}", arms, effort.plan(seed), on_run)
+        if isinstance(after, HarnessError):
+            return _broken(name, rule, fixes, after)
+        if known is not None and (apart := _own_difference(known, before)):
+            notes.append(f"the program does not repeat itself: two runs of one seed, without fixes, differ by {apart}")
+        known = None
+        if notes or _began_apart(before, after):
             training = replace(training, moves_random_stream=True)
+        runs_before.append(before)
+        runs_after.append(after)
         least = max(effort.repeats, LEAST_SEEDS) if training.moves_random_stream else effort.repeats
         if len(runs_before) < least:
             continue
         judged = judge(name, rule, runs_before, runs_after, training, fixes.diff)
         if not is_unclear(judged) or len(runs_before) >= max(effort.most_repeats, least):
-            return judged
+            return replace(judged, notes=(*judged.notes, *notes))
+
+
+def _pair(
+    name: str, arms: tuple[Arm, Arm], plan: Plan, on_run: OnRun
+) -> tuple[Recording, Recording | HarnessError]:
+    """One run of each arm. Raises HarnessError where the first, the program as it is, fails."""
+    if plan.block:
+        on_run(name.format("before and after in turn"))
+        before, after = record_in_turn([(arm.command(plan.seed), arm.tree) for arm in arms], plan)
+        if isinstance(before, HarnessError):
+            raise before
+        return before, after
+    on_run(name.format("before"))
+    before = arms[0].run(plan)
+    on_run(name.format("after"))
+    try:
+        return before, arms[1].run(plan)
+    except HarnessError as error:
+        return before, error
+
+
+def _own_difference(one: Recording, other: Recording) -> str:
+    """By how much the losses of two runs of one program with one seed differ; empty where they do not."""
+    difference = largest_difference(one.losses, other.losses)
+    return f"{difference:.1g}" if difference > Training().tolerance else ""
 
 
 def _broken(name: str, rule: str | None, fixes: Fixes, error: HarnessError) -> Comparison:

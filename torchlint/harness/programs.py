@@ -11,9 +11,8 @@ from pathlib import Path
 
 from torchlint.harness.arms import Fixes, Place, Tree, copy, fix
 from torchlint.harness.measuring import Arm, Effort, Exercise, OnRun, compare, exercised
-from torchlint.harness.runs import HarnessError, Plan, Recording
-from torchlint.harness.statistics import largest_difference
-from torchlint.harness.verdicts import Comparison, Verdict, judge
+from torchlint.harness.recordings import HarnessError, Plan, Recording
+from torchlint.harness.verdicts import Comparison, Verdict
 from torchlint.rules.registry import all_rules
 from torchlint.rules.rule import Training
 
@@ -99,20 +98,9 @@ def _compared(
         return Comparison(name, rule, Verdict.UNMEASURABLE, why, diff=fixes.diff, not_exercised=missed,
                           notes=tuple(notes))
     training = _training(exercise.reached)
-    judged = compare(name, rule, arms, fixes, training, effort, on_run)
-    if judged.before and (apart := _own_difference(exercise.run, judged.before[0])):
-        # The program does not even repeat itself: only what seeds differ by can tell.
-        training = replace(training, moves_random_stream=True)
-        judged = judge(name, rule, judged.before, judged.after, training, fixes.diff)
-        notes = [*notes, f"the program does not repeat itself: two runs of one seed, without fixes, differ by {apart}"]
+    judged = compare(name, rule, arms, fixes, training, effort, on_run, known=exercise.run)
     notes = [*judged.notes, *notes, *fixes.complaints]
     return replace(judged, not_exercised=missed, notes=tuple(notes))
-
-
-def _own_difference(one: Recording, other: Recording) -> str:
-    """By how much the losses of two runs of one program with one seed differ; empty where they do not."""
-    difference = largest_difference(one.losses, other.losses)
-    return f"{difference:.1g}" if difference > Training().tolerance else ""
 
 
 def _training(places: Sequence[Place]) -> Training:

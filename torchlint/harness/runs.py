@@ -1,4 +1,4 @@
-"""Runs a program in a child process with the recorder beside it."""
+"""Runs programs in child processes with the recorder beside them: one alone, or several in turn."""
 
 from __future__ import annotations
 
@@ -9,156 +9,157 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
+from torchlint.harness import recordings
 from torchlint.harness.arms import Tree
+from torchlint.harness.recordings import HarnessError, Plan, Recording, TooLarge, TooSlow
 
 INJECTED = Path(__file__).parent / "inject"
 _TAIL = 12  # lines of a program's output that an error shows
-_ENOUGH = 3  # steps without which nothing can be said
-
-T = TypeVar("T")
-
-
-class HarnessError(Exception):
-    """A run that gives nothing to compare; the message says what happened and what to do."""
-
-
-class TooLarge(HarnessError):
-    """A run that takes more memory than the device has, or too long."""
-
-
-class TooSlow(TooLarge):
-    """A run that takes too long."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What one run records. ``steps`` and ``warm_up`` count optimizer steps, ``timeout`` seconds."""
-
-    steps: int
-    warm_up: int
-    seed: int
-    threads: int | None = None
-    lines: Mapping[str, Sequence[int]] | None = None
-    timeout: float = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """What one run did.
-
-    ``times`` are seconds from each optimizer step to the next, after the warm-up; ``losses`` the
-    sum of what ``backward`` began from before each step (None where nothing did), ``rates`` the
-    first parameter group's learning rate; ``peak_memory`` bytes, of the allocator on a GPU, else
-    resident (None where the system does not tell, or where other processes shared the work:
-    ``has_children``); ``weights`` a fingerprint of the parameters before the first step; ``loaded``
-    and ``lines`` the files of the tree that were loaded, and the planned lines that ran;
-    ``loader_starts`` how many times data-loader workers were started within ``times``.
-    """
-
-    device: str
-    kind: str
-    torch: str
-    threads: int
-    steps: int
-    times: tuple[float, ...]
-    losses: tuple[float | None, ...]
-    rates: tuple[float, ...]
-    peak_memory: int | None
-    weights: tuple[float, ...] | None
-    from_original: tuple[str, ...] = ()
-    loaded: frozenset[str] = field(default_factory=frozenset)
-    lines: frozenset[tuple[str, int]] = field(default_factory=frozenset)
-    has_children: bool = False
-    loader_starts: int = 0
+_TURN = 0.001  # seconds between two looks at whose turn it is
+_NUMBER = 8  # bytes
 
 
 def record(command: Sequence[str], tree: Tree, plan: Plan, environment: Mapping[str, str] | None = None) -> Recording:
     """Run the command in a tree until it has made the planned steps. Raises HarnessError where it does not."""
-    with tempfile.TemporaryDirectory(prefix="torchlint-run-") as folder:
-        file = Path(folder, "plan.json")
-        file.write_text(json.dumps({
-            "folder": folder, "steps": plan.steps + plan.warm_up, "warm_up": plan.warm_up, "seed": plan.seed,
-            "threads": plan.threads,
+    with _Run(command, tree, plan, environment) as run:
+        run.wait()
+        return run.recording()
+
+
+def record_in_turn(commands: Sequence[tuple[Sequence[str], Tree]], plan: Plan) -> list[Recording | HarnessError]:
+    """Run all of the commands at once, but for the timed steps: these they make in turn, a block each.
+
+    What slows the machine for a while slows all of them, and none pays for another start. Only for
+    programs of one process that can be held still: what is loaded ahead meanwhile comes for free.
+    """
+    with contextlib.ExitStack() as stack:
+        runs = [stack.enter_context(_Run(command, tree, plan)) for command, tree in commands]
+        _spend(runs, until=lambda: all(run.waits for run in runs))  # they start and warm up side by side
+        while going := [run for run in runs if not run.has_ended]:
+            for run in going:
+                run.go_on()
+                _spend([run], until=lambda run=run: run.waits)  # type: ignore[misc]
+        return [run.outcome() for run in runs]
+
+
+def _spend(runs: Sequence[_Run], until: Callable[[], bool]) -> None:
+    """Wait for programs that are at work. One that takes too long is stopped."""
+    now = time.monotonic()
+    while not until():
+        time.sleep(_TURN)
+        before, now = now, time.monotonic()
+        for run in runs:
+            if not run.waits:
+                run.spend(now - before)
+
+
+class _Run:
+    """A program that runs; it is ended, with all that it started, where the context is left."""
+
+    def __init__(
+        self, command: Sequence[str], tree: Tree, plan: Plan, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._command, self._tree, self._plan, self._given = command, tree, plan, environment
+        self._left = plan.timeout
+        self._closing = contextlib.ExitStack()
+
+    def __enter__(self) -> _Run:
+        with self._closing as closing:
+            self._folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="torchlint-run-")))
+            self._file = self._folder / "plan.json"
+            self._log = self._folder / "output"
+            self._turn = self._folder / "turn"
+            self._turn.write_bytes(bytes(2 * _NUMBER))
+            self._file.write_text(json.dumps(self._written()), encoding="utf-8")
+            environment = _environment(self._tree, self._file, self._plan, self._given)
+            command = [self._tree.moved(part) for part in self._command]
+            with self._log.open("wb") as output:
+                try:
+                    self._process = subprocess.Popen(command, cwd=self._tree.folder, env=environment, stdout=output,
+                                                     stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT,
+                                                     start_new_session=True)
+                except OSError as error:
+                    raise HarnessError(f"{command[0]} cannot be run: {error.strerror or error}") from None
+            closing.callback(_end, self._process, str(self._file))
+            self._closing = closing.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    def _written(self) -> dict[str, object]:
+        """The plan, as the recorder reads it."""
+        plan, tree = self._plan, self._tree
+        return {
+            "folder": str(self._folder), "steps": plan.steps + plan.warm_up, "warm_up": plan.warm_up,
+            "seed": plan.seed, "threads": plan.threads, "block": plan.block, "turn": str(self._turn),
+            "patience": plan.timeout * 2,
             "root": os.path.realpath(tree.root), "original": str(tree.original), "names": tree.names,
             "lines": {f: list(ls) for f, ls in plan.lines.items()} if plan.lines is not None else None,
-        }), encoding="utf-8")
-        log = Path(folder, "output")
-        there = [tree.moved(part) for part in command]
-        code = _run(there, tree, _environment(tree, file, plan, environment), log, plan.timeout)
-        records = sorted((_Record.read(f) for f in Path(folder).glob("*.json") if f != file), key=lambda r: r.place)
-        output = log.read_text(encoding="utf-8", errors="replace")
-        if not records:
-            raise _failure(output)(_why_nothing(command, code, _counted(Path(folder)), output))
-        made = records[0].one("steps", int)
-        if code != 0 and made <= plan.steps + plan.warm_up:
-            raise _failure(output)(f"the program failed after {made} steps (exit code {code}):\n{_tail(output)}")
-        lines = Path(folder, "lines")
-        return _recording(records[0], plan, lines.read_text(encoding="utf-8") if lines.exists() else "")
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """What the recorder wrote of one process, field by field. HarnessError where one is not what it should be."""
-
-    fields: Mapping[str, object]
-
-    @classmethod
-    def read(cls, file: Path) -> _Record:
-        return cls(json.loads(file.read_text(encoding="utf-8")))
-
-    def one(self, name: str, kind: type[T]) -> T:
-        return _known(name, self.fields.get(name), kind)
-
-    def many(self, name: str, kind: type[T]) -> tuple[T, ...]:
-        return tuple(_known(name, value, kind) for value in self.one(name, list))
-
-    def maybe(self, name: str, kind: type[T]) -> T | None:
-        return None if self.fields.get(name) is None else self.one(name, kind)
+        }  # fmt: skip
 
     @property
-    def place(self) -> tuple[int, int, str, float]:
-        """Where the process stands among those of a run, the same one first in every run."""
-        return self.one("rank", int), -self.one("steps", int), self.one("process", str), self.one("started", float)
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
 
+    @property
+    def waits(self) -> bool:
+        """Whether it does nothing until it is told to go on, or nothing at all any more."""
+        granted, reached = self._numbers()
+        return reached > granted or self.has_ended
 
-def _known(name: str, value: object, kind: type[T]) -> T:
-    if not isinstance(value, kind):
-        raise HarnessError(f"the recorder wrote {value!r} where {name} should be")
-    return value
+    def go_on(self) -> None:
+        """Let it make its next block of steps."""
+        with self._turn.open("r+b") as file:
+            file.write(self._numbers()[1].to_bytes(_NUMBER, "little"))
 
+    def _numbers(self) -> tuple[int, int]:
+        """How often it may go on after it has stopped, and how often it has stopped."""
+        written = self._turn.read_bytes()
+        return int.from_bytes(written[:_NUMBER], "little"), int.from_bytes(written[_NUMBER:], "little")
 
-def _recording(record: _Record, plan: Plan, lines: str) -> Recording:
-    made = record.one("steps", int)
-    if made - 1 - plan.warm_up < _ENOUGH:
-        raise HarnessError(
-            f"the program ended after {made} optimizer steps: {plan.warm_up} of warm-up and {_ENOUGH} more are needed; "
-            "give it more data or epochs, or ask for fewer with --steps"
-        )
-    seen = (line.split(" ", 1) for line in lines.splitlines())
-    kind, has_children = record.one("kind", str), record.one("has_children", bool)
-    starts = record.many("loader_starts", int)
-    return Recording(
-        device=record.one("device", str),
-        kind=kind,
-        torch=record.one("torch", str),
-        threads=record.one("threads", int),
-        steps=made,
-        times=record.many("times", float)[plan.warm_up:],
-        losses=tuple(None if loss is None else _known("losses", loss, float) for loss in record.one("losses", list)),
-        rates=record.many("rates", float),
-        peak_memory=None if has_children and kind != "cuda" else record.maybe("peak_memory", int),
-        weights=None if record.maybe("weights", list) is None else record.many("weights", float),
-        from_original=record.many("from_original", str),
-        loaded=frozenset(record.many("loaded", str)),
-        lines=frozenset((file, int(number)) for number, file in seen),
-        has_children=has_children,
-        loader_starts=starts[-1] - starts[plan.warm_up],
-    )
+    def spend(self, seconds: float) -> None:
+        """Take from the time that it has; where none is left, it is ended."""
+        self._left -= seconds
+        if self._left < 0 and not self.has_ended:
+            _end(self._process, str(self._file))
+
+    def wait(self) -> None:
+        """Wait for the end. Raises TooSlow."""
+        try:
+            self._process.wait(self._plan.timeout)
+        except subprocess.TimeoutExpired:
+            raise self._too_slow() from None
+
+    def _too_slow(self) -> TooSlow:
+        return TooSlow(f"the program had not made its steps after {self._plan.timeout:.0f} seconds:\n"
+                       f"{_tail(self._output())}")
+
+    def outcome(self) -> Recording | HarnessError:
+        """What it did, or why there is nothing to say of it."""
+        try:
+            return self.recording()
+        except HarnessError as error:
+            return self._too_slow() if self._left < 0 else error
+
+    def recording(self) -> Recording:
+        """What it did; it has ended. Raises HarnessError."""
+        code, output, plan = self._process.returncode, self._output(), self._plan
+        written = recordings.records(self._folder)
+        if not written:
+            raise _failure(output)(_why_nothing(self._command, code, _counted(self._folder), output))
+        made = written[0].steps
+        if code != 0 and made <= plan.steps + plan.warm_up:
+            raise _failure(output)(f"the program failed after {made} steps (exit code {code}):\n{_tail(output)}")
+        lines = self._folder / "lines"
+        return written[0].recording(plan, lines.read_text(encoding="utf-8") if lines.exists() else "")
+
+    def _output(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
 
 
 _SWITCHES = {
@@ -184,22 +185,6 @@ def _environment(tree: Tree, file: Path, plan: Plan, more: Mapping[str, str] | N
 
 def _threads(plan: Plan) -> dict[str, str]:
     return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(plan.threads)) if plan.threads else {}
-
-
-def _run(command: Sequence[str], tree: Tree, environment: dict[str, str], log: Path, timeout: float) -> int:
-    with log.open("wb") as output:
-        try:
-            process = subprocess.Popen(command, cwd=tree.folder, env=environment, stdin=subprocess.DEVNULL,
-                                       stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-        except OSError as error:
-            raise HarnessError(f"{command[0]} cannot be run: {error.strerror or error}") from None
-        try:
-            return process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            tail = _tail(log.read_text(encoding="utf-8", errors="replace"))
-            raise TooSlow(f"the program had not made its steps after {timeout:.0f} seconds:\n{tail}") from None
-        finally:
-            _end(process, environment["TORCHLINT_RECORD"])
 
 
 def _end(process: subprocess.Popen[bytes], record: str) -> None:

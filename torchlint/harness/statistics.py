@@ -3,11 +3,13 @@
 What an arm takes is the median step of a run, which no interruption by the system moves; or the
 mean step, where the gain is not in every step: a validation, or batches that arrive in bursts.
 Runs come in pairs, one of each arm, near in time, so that what slows the machine for a while slows
-both. Steps of one run are alike and runs are not, so the bootstrap draws pairs of runs first and
-steps within them then (a cluster bootstrap: Davison and Hinkley, Bootstrap Methods and their
-Application, 1997, section 3.8). Few pairs make it too sure, so its interval is widened as Student's t
-asks (Hesterberg, What Teachers Should Know About the Bootstrap, 2015, section 4.3): in simulations it
-then holds the truth in 95 to 100 of 100 cases, from three pairs on.
+both; where two programs take turns, each block of steps has one of the other arm beside it. Steps of
+one run are alike and runs are not, so the bootstrap draws pairs of runs first, and within them then
+pairs of blocks, or steps where there is one block (a cluster bootstrap: Davison and Hinkley,
+Bootstrap Methods and their Application, 1997, section 3.8). Few pairs make it too sure, so its
+interval is widened as Student's t asks (Hesterberg, What Teachers Should Know About the Bootstrap,
+2015, section 4.3): in simulations it then holds the truth in 95 to 100 of 100 cases, from three
+pairs on.
 """
 
 from __future__ import annotations
@@ -38,15 +40,18 @@ class Ratio:
 
 
 Middle = Callable[[Sequence[float]], float]
+Blocks = Sequence[Sequence[float]]
+"""The step times of one run, those of each block that it made without a break."""
 
 
-def ratio(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]], middle: Middle) -> Ratio:
-    """The ratio of step times, each arm given as the steps of its runs, in pairs (at least one).
+def ratio(before: Sequence[Blocks], after: Sequence[Blocks], middle: Middle) -> Ratio:
+    """The ratio of step times, each arm given as its runs (at least one), in pairs of as many blocks.
 
-    ``middle``, the median or the mean, is what a run takes; over pairs it is the geometric mean, so
-    that each pair counts once.
+    ``middle``, the median or the mean, is what a block takes; over blocks, and over pairs, it is the
+    geometric mean, so that each counts once.
     """
-    pairs = [(_positive(a), _positive(b)) for a, b in zip(before, after, strict=True)]
+    pairs = [[(_positive(a), _positive(b)) for a, b in zip(one, other, strict=True)]
+             for one, other in zip(before, after, strict=True)]
     observed = _of_runs(pairs, middle)
     if len(pairs) < 2:
         return Ratio(math.exp(observed), None, None)
@@ -54,19 +59,29 @@ def ratio(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]], m
     drawn = []
     for _ in range(_RESAMPLES):
         runs = generator.choices(pairs, k=len(pairs))
-        drawn.append(_of_runs([(_redrawn(a, generator), _redrawn(b, generator)) for a, b in runs], middle))
+        drawn.append(_of_runs([_redrawn(run, generator) for run in runs], middle))
     drawn.sort()
     below, above = (drawn[round(part * (_RESAMPLES - 1))] - observed for part in (0.025, 0.975))
     wider = _student(len(pairs) - 1, _95) / _95.normal * math.sqrt(len(pairs) / (len(pairs) - 1))
     return Ratio(math.exp(observed), math.exp(observed + wider * below), math.exp(observed + wider * above))
 
 
-def _of_runs(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], middle: Middle) -> float:
+_Pair = Sequence[tuple[Sequence[float], Sequence[float]]]
+"""Two runs: the steps of each block of the one, and those of the other's beside them."""
+
+
+def _of_runs(pairs: Sequence[_Pair], middle: Middle) -> float:
     """The mean over pairs of the logarithm of the ratio of their runs."""
-    return statistics.fmean(math.log(middle(a) / middle(b)) for a, b in pairs)
+    return statistics.fmean(statistics.fmean(math.log(middle(a) / middle(b)) for a, b in blocks) for blocks in pairs)
 
 
-def _redrawn(times: Sequence[float], generator: random.Random) -> Sequence[float]:
+def _redrawn(blocks: _Pair, generator: random.Random) -> _Pair:
+    if len(blocks) > 1:
+        return generator.choices(blocks, k=len(blocks))
+    return [(_some(a, generator), _some(b, generator)) for a, b in blocks]
+
+
+def _some(times: Sequence[float], generator: random.Random) -> Sequence[float]:
     return generator.choices(times, k=min(len(times), _MOST_STEPS))
 
 

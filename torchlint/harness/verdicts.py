@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from torchlint.harness.runs import Recording
+from torchlint.harness.recordings import Recording
 from torchlint.harness.statistics import Ratio, largest_difference, mean_loss, ratio, shift
 from torchlint.rules.rule import Training
 
@@ -19,7 +19,8 @@ LEAST_MEMORY = 0.05
 """The same for peak memory, whose runs differ less."""
 
 TOO_WIDE = 0.15
-"""An interval wider than this part of the ratio says little: more runs are made, up to a limit."""
+"""An interval wider than this part of the ratio says little: more runs are made, up to a limit. So they are where a
+change that would be felt may still be chance."""
 
 TOO_VARIED = 0.25
 """Where chance alone may move losses by more than this part, more seeds are run, and no verdict goes unqualified."""
@@ -83,7 +84,7 @@ def judge(
 ) -> Comparison:
     """The verdict on pairs of runs, the n-th of both arms with the n-th seed."""
     middle = statistics.median if training.gains == "step" else statistics.fmean
-    times = ratio([run.times for run in before], [run.times for run in after], middle)
+    times = ratio([run.blocks for run in before], [run.blocks for run in after], middle)
     memory_before, memory_after = _memory(before), _memory(after)
     memory = memory_before / memory_after if memory_before and memory_after else None
     losses = _losses(before, after, training)
@@ -172,7 +173,15 @@ def _process_notes(before: Sequence[Recording], after: Sequence[Recording], trai
 def is_unclear(judged: Comparison) -> bool:
     """Whether more runs may say more: of time, or of whether training is the same."""
     varied = judged.loss_allowed is not None and judged.loss_allowed > TOO_VARIED
-    return varied or (judged.time_ratio is not None and judged.time_ratio.width > TOO_WIDE)
+    return varied or (judged.time_ratio is not None and _is_undecided(judged.time_ratio))
+
+
+def _is_undecided(times: Ratio) -> bool:
+    """Whether a change that would be felt is likely, and may be none."""
+    if times.low is None or times.high is None or times.width > TOO_WIDE:
+        return True
+    least = 1 + LEAST_GAIN
+    return times.low <= least < times.median or times.median < 1 - LEAST_GAIN <= times.high
 
 
 def _losses(before: Sequence[Recording], after: Sequence[Recording], training: Training) -> _Losses:

@@ -1,9 +1,11 @@
-"""Time and memory on the devices of a model, which need not be the current ones. Nothing here waits but ``seconds``."""
+"""Time and memory on the devices of a model, which need not be the current ones.
+
+Nothing here waits but ``seconds`` and ``wait_for``.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -32,16 +34,20 @@ def mark(torch: Any, device: Any) -> Any:
     return time.perf_counter()
 
 
-def seconds(torch: Any, device: Any, marks: Sequence[Any]) -> list[float]:
-    """From each mark to the next, once the device has come to the last."""
-    pairs = itertools.pairwise(marks)
+def seconds(torch: Any, device: Any, spans: Sequence[tuple[Any, Any]]) -> list[float]:
+    """Between the marks of each pair, once the device has come to the last."""
+    if device.type not in ("cuda", "mps"):
+        return [end - begin for begin, end in spans]
+    wait_for(torch, device)
+    return [begin.elapsed_time(end) / 1000 for begin, end in spans]
+
+
+def wait_for(torch: Any, device: Any) -> None:
+    """Wait until a device has done all that it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
         torch.mps.synchronize()
-    else:
-        return [end - begin for begin, end in pairs]
-    return [begin.elapsed_time(end) / 1000 for begin, end in pairs]
 
 
 def forget_peak(torch: Any, devices: Sequence[Any]) -> bool:

@@ -2,13 +2,14 @@
 
 Runs in the user's process, whatever Python that is: the standard library and torch only. It hooks
 what torch offers for all optimizers at once, adds no synchronisation to a step, and ends the
-program after the steps that were asked for. One JSON file for each process that trained.
+program after the steps that were asked for. One record (JSON) for each process that trained.
 
 The plan (a JSON file) says: ``folder`` for the records, ``steps`` to run, ``warm_up`` steps before
 memory is watched, ``seed``, ``threads`` (or null), ``root`` (the copy that the program runs in),
 ``original`` (the tree that it must leave alone), ``names`` (the paths that lead there; none where it
 runs in no copy), ``lines`` (null, or for each file below ``root`` the lines whose running is to be
-noted).
+noted), ``block`` (null, or how many steps it makes before it waits for its next turn), ``turn`` (the
+file that says whose turn it is) and ``patience`` (seconds that it waits for one).
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from typing import Any, NoReturn
 
 import torchlint_seeds
 import torchlint_tree
-from torchlint_devices import devices_of, forget_peak, mark, name_of, peak, seconds
+from torchlint_devices import devices_of, forget_peak, mark, name_of, peak, seconds, wait_for
 from torchlint_lines import trace
+from torchlint_turns import Turns
 
 _PATIENCE = 10.0  # seconds that a program may take to end once it was asked to
 _MOST_OPTIMIZERS = 64  # that are told apart: a bound for what is kept, far above what one model takes
@@ -93,6 +95,7 @@ class Track:
         self.devices = devices  # the first is where the steps are timed
         self.weights = weights
         self.marks: list[Any] = []  # a time or an event for each step
+        self.begins: list[Any] = []  # the same of what comes after it: later where the program had to wait
         self.rates: list[Any] = []
         self.losses: list[int] = []  # how many losses there had been, at each step
         self.loader_starts: list[int] = []  # how many times workers had been started, at each step
@@ -116,6 +119,7 @@ class Recorder:
         self.has_children = False
         self.rank = 0
         self.count: mmap.mmap | None = None
+        self.turns: Turns | None = None
         self.started = time.time()
         self.finished = False
 
@@ -221,7 +225,9 @@ class Recorder:
         track.rates.append(rate.detach().clone() if hasattr(rate, "detach") else rate)
         track.losses.append(len(self.losses))
         track.loader_starts.append(self.loader_starts)
-        track.marks.append(mark(self.torch, track.devices[0]))
+        now = mark(self.torch, track.devices[0])
+        track.marks.append(now)
+        track.begins.append(now)
         if track is self._leader():
             self._after_step_of_leader(track)
 
@@ -236,6 +242,17 @@ class Recorder:
             watchdog.daemon = True
             watchdog.start()
             raise _Finished(0)
+        timed = made - max(self.plan["warm_up"], 1) - 1
+        if self.plan["block"] and timed >= 0 and timed % self.plan["block"] == 0:
+            self._wait(track)
+
+    def _wait(self, track: Track) -> None:
+        """Stop until it is this program's turn again; what comes next begins then."""
+        if self.turns is None:
+            self.turns = Turns(self.plan["turn"], self.plan["patience"])
+        wait_for(self.torch, track.devices[0])
+        self.turns.wait()
+        track.begins[-1] = mark(self.torch, track.devices[0])
 
     def _track(self, optimizer: Any) -> Track | None:
         return next((track for track in self.tracks if track.optimizer() is optimizer), None)
@@ -291,7 +308,7 @@ class Recorder:
             "kind": track.devices[0].type,
             "threads": self.torch.get_num_threads(),
             "steps": len(track.marks),
-            "times": seconds(self.torch, track.devices[0], track.marks),
+            "times": seconds(self.torch, track.devices[0], list(zip(track.begins, track.marks[1:]))),
             "losses": self._losses(track),
             "rates": [float(rate) for rate in track.rates],
             "loader_starts": track.loader_starts,
@@ -301,7 +318,7 @@ class Recorder:
             "from_original": self._from_original(),
             "loaded": self._loaded(),
         }
-        target = self._file("json")
+        target = self._file("record")
         with open(target + ".part", "w", encoding="utf-8") as file:  # noqa: PTH123
             json.dump(record, file)
         os.replace(target + ".part", target)  # noqa: PTH105

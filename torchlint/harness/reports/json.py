@@ -6,8 +6,8 @@ import json
 import statistics
 from typing import Any
 
+from torchlint.harness.recordings import Recording
 from torchlint.harness.reports import Measurement
-from torchlint.harness.runs import Recording
 from torchlint.harness.statistics import mean_loss
 from torchlint.harness.verdicts import Comparison
 

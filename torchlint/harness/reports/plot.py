@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torchlint.harness.recordings import HarnessError
 from torchlint.harness.reports import Measurement, title
-from torchlint.harness.runs import HarnessError
 
 
 def save(measurement: Measurement, path: Path) -> None:
