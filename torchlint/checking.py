@@ -5,13 +5,14 @@ from __future__ import annotations
 import enum
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchlint import suppression
 from torchlint.config import Configuration, Settings, TorchVersion
 from torchlint.discovery import compile_patterns, match_patterns
+from torchlint.files import Notes, check_of, content_of, digest_of
 from torchlint.findings import Diagnostic, Finding, Position, Span, sorted_findings
 from torchlint.reporting.report import Applied, Place, excerpt
 from torchlint.rules.rule import Rule
@@ -65,7 +66,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """What came of one file."""
+    """What came of one file; ``notes`` are what this and other results rest on, as far as it was not told before."""
 
     path: str
     findings: tuple[Finding, ...] = ()
@@ -73,6 +74,7 @@ class FileResult:
     lines: tuple[tuple[Place, str], ...] = ()
     applied: tuple[Applied, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
+    notes: Notes = field(default_factory=dict)
 
 
 class Checker:
@@ -94,7 +96,10 @@ class Checker:
             data = task.path.read_bytes()
         except OSError as error:
             return _failed(Diagnostic("unreadable", task.shown, error.strerror or str(error)))
-        return self.check_bytes(data, task)
+        result = self.check_bytes(data, task)
+        files = self._project(task).files
+        files.note(check_of(task.path), content_of(task.path), digest_of(data))
+        return replace(result, notes=files.take_notes())
 
     def check_bytes(self, data: bytes, task: Task) -> FileResult:
         """Check these bytes as the file of the task."""

@@ -19,8 +19,8 @@ DEFAULT_INCLUDE = ("*.py", "*.pyw", "*.ipynb")
 # The folders that ruff skips by default: https://docs.astral.sh/ruff/settings/#exclude
 DEFAULT_EXCLUDE = (
     ".bzr", ".direnv", ".eggs", ".git", ".git-rewrite", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".nox", ".pants.d",
-    ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode", "__pypackages__",
-    "_build", "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
+    ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".torchlint_cache", ".tox", ".venv", ".vscode",
+    "__pypackages__", "_build", "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
 )  # fmt: skip
 
 CONFIG_NAMES = ("torchlint.toml", ".torchlint.toml", "pyproject.toml")
@@ -58,12 +58,18 @@ class Settings:
     extend_unsafe_fixes: tuple[str, ...] = ()
     unsafe_fixes: bool = False
     output_format: str | None = None
+    cache_dir: Path | None = None
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def origin(self) -> str:
         """The configuration file as messages name it."""
         return str(self.file) if self.file is not None else "the command line"
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where results are kept: a folder beside the configuration, unless it names another."""
+        return self.root / (self.cache_dir or ".torchlint_cache")
 
     def excluded_patterns(self) -> tuple[str, ...]:
         return self.exclude + self.extend_exclude
@@ -217,6 +223,12 @@ def _boolean(value: Any) -> bool:
     return value
 
 
+def _path(value: Any) -> Path:
+    if not isinstance(value, str):
+        raise _WrongType("a path in quotes", "", value)
+    return Path(value).expanduser()
+
+
 def _version(value: Any) -> TorchVersion:
     version = parse_version(value) if isinstance(value, str) else None
     if version is None:
@@ -265,6 +277,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "extend-unsafe-fixes": _strings,
     "unsafe-fixes": _boolean,
     "output-format": _format,
+    "cache-dir": _path,
     "rules": _rule_options,
 }
 

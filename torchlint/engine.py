@@ -17,6 +17,7 @@ from torchlint.requirements import required_torch
 from torchlint.selection import Selection, check_selectors, needs_rules, selection_of
 
 if TYPE_CHECKING:
+    from torchlint.cache.store import Cache
     from torchlint.rules.rule import Rule
 
 __all__ = ["ConfigError", "Mode", "Run", "check_bytes", "report_of", "run"]
@@ -46,7 +47,10 @@ class Run:
 class _Plan:
     """The tasks of a run. Settings that name no rule are not resolved before a file needs them."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: Cache | None = None, mode: Mode = Mode.CHECK) -> None:
+        self.cache = cache
+        self.mode = mode
+        self.known: list[FileResult] = []
         self.settings: list[Settings] = []
         self.tasks: list[Task] = []
         self.failed: list[FileResult] = []
@@ -55,21 +59,53 @@ class _Plan:
         self._required: dict[Path, TorchVersion | None] = {}
 
     def consider(self, target: Target) -> None:
-        """Make a task of a file unless a search of its bytes shows that no rule can report in it."""
+        """Make a task of a file unless an earlier run, or a search of its bytes, shows what comes of it."""
+        settings = self.add_settings(target.settings)
         try:
+            known = self._known(target)
+            if known is not None:
+                self.known.append(known)
+                return
             data = target.path.read_bytes()
         except OSError as error:
             self.failed.append(_unreadable(target.shown, error))
             return
-        settings = self.add_settings(target.settings)
-        if b"torch" in data and screened(self._rules_of(settings), data):
+        if b"torch" not in data:
+            return
+        if screened(self._rules_of(settings), data):
             self.tasks.append(self.task(target, settings, len(data)))
+        elif self.cache is not None:
+            self.cache.of(target).keep_nothing_found(target.path, target.shown, self._key(target))
+
+    def _known(self, target: Target) -> FileResult | None:
+        """What an earlier run came to, where that tells the outcome. Raises OSError where a file cannot be read."""
+        if self.cache is None:
+            return None
+        store = self.cache.of(target)
+        if not store.names_torch(target.path):
+            return FileResult(target.shown)
+        found = store.result(target.path, target.shown, self._key(target))
+        if found is not None and self.mode is not Mode.CHECK and (found.findings or found.diagnostics):
+            return None  # its fixes need the file itself
+        return found
+
+    def _key(self, target: Target) -> str:
+        assert self.cache is not None
+        return self.cache.key(target.settings, self._version_for(target))
+
+    def keep(self, task: Task, result: FileResult) -> None:
+        """Keep what came of a task for later runs."""
+        if self.cache is not None and self.mode is Mode.CHECK:
+            self.cache.keep(task, self.settings[task.settings], result)
 
     def task(self, target: Target, settings: int, size: int, *, on_disk: bool = True) -> Task:
-        version = target.settings.target_torch or self._required_by(target.path.parent, target.root)
+        version = self._version_for(target)
         return Task(
             target.path, target.shown, settings, target.root, version, size, on_disk, target.configuration
         )
+
+    def _version_for(self, target: Target) -> TorchVersion | None:
+        return target.settings.target_torch or self._required_by(target.path.parent, target.root)
 
     def add_settings(self, settings: Settings) -> int:
         # Settings are shared by all files below one configuration: identity tells them apart.
@@ -102,28 +138,43 @@ OnDone = Callable[[int, int], None]
 
 
 def run(
-    targets: Sequence[Target], mode: Mode = Mode.CHECK, *, jobs: int | None = None, on_done: OnDone | None = None
-) -> Run:
-    """Check files. ConfigError where their settings name what does not exist; nothing else is raised."""
-    plan = _Plan()
+    targets: Sequence[Target], mode: Mode = Mode.CHECK, *, jobs: int | None = None, on_done: OnDone | None = None,
+    cached: bool = False,
+) -> Run:  # fmt: skip
+    """Check files. ConfigError where their settings name what does not exist; nothing else is raised.
+
+    ``cached``: use what earlier runs came to, and keep what this one does.
+    """
+    plan = _Plan(_cache() if cached else None, mode)
     for target in targets:
         plan.consider(target)
-    results = list(plan.failed)
-    sizes = {task.shown: task.size for task in plan.tasks}
-    total = sum(sizes.values())
+    results = plan.failed + plan.known
+    tasks = {task.shown: task for task in plan.tasks}
+    total = sum(task.size for task in plan.tasks)
     done = 0
 
     def on_result(result: FileResult) -> None:
         nonlocal done
         results.append(result)
-        done += sizes.get(result.path, 0)
+        task = tasks.get(result.path)
+        if task is not None:
+            plan.keep(task, result)
+            done += task.size
         if on_done is not None:
             on_done(done, total)
 
     if plan.tasks:
         _preload()
         _execute(plan, mode, jobs, on_result)
+    if plan.cache is not None:
+        plan.cache.save()
     return Run(sorted(results, key=lambda result: result.path), len(targets))
+
+
+def _cache() -> Cache:
+    from torchlint.cache.store import Cache
+
+    return Cache()
 
 
 def check_bytes(data: bytes, target: Target, mode: Mode = Mode.CHECK) -> FileResult:

@@ -12,6 +12,7 @@ import click
 from torchlint import __version__
 from torchlint.cli.bench import bench
 from torchlint.cli.check import check, fix
+from torchlint.cli.clean import clean
 from torchlint.cli.inform import config, rule, version
 from torchlint.cli.output import prepare_streams
 from torchlint.cli.verify import verify
@@ -34,7 +35,7 @@ def cli() -> None:
     """
 
 
-for command in (check, fix, rule, bench, verify, config, version):
+for command in (check, fix, rule, bench, verify, config, clean, version):
     cli.add_command(command)
 
 

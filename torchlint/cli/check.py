@@ -71,7 +71,7 @@ def _from_files(request: Request, settings: Settings) -> int:
         output.warn(f"no Python files or notebooks under {', '.join(request.paths)}")
     mode = _mode(request, settings)
     with Bar() as bar:
-        done = engine.run(found.targets, mode, jobs=request.jobs, on_done=bar.update)
+        done = engine.run(found.targets, mode, jobs=request.jobs, on_done=bar.update, cached=not request.no_cache)
     results = done.results
     if request.diff:
         _write_diff(results, sys.stdout)

@@ -54,6 +54,7 @@ class Request:
     exit_non_zero_on_fix: bool = False
     stdin_filename: str | None = None
     jobs: int | None = None
+    no_cache: bool = False
 
 
 _NAMES_HELP = "slugs, codes, prefixes of codes, families or `all`, separated by commas"
@@ -85,13 +86,16 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--stdin-filename", metavar="FILE", help="The name of what is read from standard input (`-`)."),
     click.option("--config", type=click.Path(dir_okay=False), metavar="FILE", help="Use this configuration only."),
     click.option("--isolated", is_flag=True, help="Use no configuration file."),
-    click.option("--no-cache", is_flag=True, help="For the future: nothing is cached yet."),
+    click.option("-n", "--no-cache", is_flag=True, envvar="TORCHLINT_NO_CACHE",
+                 help="Neither use nor keep results of earlier runs."),
+    click.option("--cache-dir", type=click.Path(file_okay=False, path_type=Path), envvar="TORCHLINT_CACHE_DIR",
+                 metavar="FOLDER", help="Where to keep them; `.torchlint_cache` by default."),
     click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes; by default one a CPU."),
 )
 
 _OVERRIDES = (
     "select", "extend_select", "ignore", "preview", "target_torch", "unsafe_fixes", "exclude", "extend_exclude",
-    "force_exclude", "respect_gitignore",
+    "force_exclude", "respect_gitignore", "cache_dir",
 )  # fmt: skip
 
 

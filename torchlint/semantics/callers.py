@@ -85,14 +85,14 @@ def _name_called(event: Event, model: Model) -> str | None:
 
 def _calling(model: Model, name: str) -> list[Path]:
     project = model.machine.project.project
-    pattern = re.compile(rb"(?<!def )(?<!super\(\)\.)\b" + name.encode() + rb"\s*\(")
-    found = [path for path in project.files
-             if path != model.module.path and project.mentions(path, name) and pattern.search(project.text(path))]
+    pattern = re.compile(rb"(?<!def )(?<!super\(\)\.)\b" + re.escape(name.encode()) + rb"\s*\(")
+    own = model.module.path
+    found = [path for path in project.files.holding(name, pattern, project.asker) if path != own]
     if len(found) <= _MOST_FILES:
         return found
-    own = model.module.path
     stem = own.parent.name if own.name == "__init__.py" else own.stem
-    return [path for path in found if project.mentions(path, stem)]
+    mention = project.files.holding(stem, re.compile(re.escape(stem.encode())), project.asker)
+    return sorted({*found} & {*mention})
 
 
 def runs_of(model: Model, open_events: list[Event]) -> list[Model]:

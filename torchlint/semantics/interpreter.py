@@ -107,7 +107,7 @@ class Interpreter:
         self.forwarded: set[int] = set()  # modules that were called, by id
         self.bias_uses: list[v.BiasUse] = []
         self.alive: list[Any] = []  # keeps objects alive whose ids are used as keys
-        self.computing: dict[str, bool] = {}  # of names of methods: see ``definitions``
+        self.computing: dict[tuple[str, str], bool] = {}  # who asks of which name of a method: see ``definitions``
         self.noted: dict[cst.CSTNode, list[v.Value]] = {}  # what assignments bound, loops took and returns gave
 
     # ------------------------------------------------------------------ nodes

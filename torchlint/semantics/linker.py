@@ -46,8 +46,14 @@ class Linker:
     def find(self, name: str, importer: ModuleModel, level: int = 0) -> Path | None:
         return self.project.find(name, importer.path, level)
 
+    def asker(self, machine: Interpreter) -> str:
+        """Who asks now: the module whose body everybody shares, or the check of a file."""
+        return str(machine.frame.module.path) if self.shared is None else self.project.asker
+
     def load(self, machine: Interpreter, path: Path) -> ModuleModel | None:
         """The module at that path, its body run; None where there is none."""
+        if machine.frame is not None:
+            self.project.rests_on(path, str(machine.frame.module.path))
         found = self.modules.get(path)
         if found is None:
             found = self._loaded(machine, path)
@@ -108,7 +114,8 @@ class Linker:
     def starred(self, machine: Interpreter, model: ModuleModel, name: str) -> v.Value | None:
         """A name that a module has by ``from other import *``: only files that mention it are looked into."""
         for path in reversed(model.star_files):
-            if name.startswith("_") or not self.project.mentions(path, name):
+            self.project.rests_on(path, str(model.path))
+            if name.startswith("_") or name.encode() not in self.project.files.read(path):
                 continue
             found = self.imported(machine, str(path), name)
             if not isinstance(found, v.Unknown):
@@ -129,7 +136,7 @@ class Linker:
         path = Path(module)
         if path.suffix == ".py" and path.name != "__init__.py":
             return None
-        found = self.project.below(path.parent if path.name == "__init__.py" else path, [name])
+        found = self.project.below(path.parent if path.name == "__init__.py" else path, [name], module)
         return None if found is None else ProjectModule(str(found))
 
     @property

@@ -408,9 +408,10 @@ def _only_computes(machine: Interpreter, receiver: v.Unknown, name: str, value: 
     forwards = v.forwards_in(value)
     if not forwards or any(event.subject is not receiver for event in forwards):
         return False
-    known = machine.computing.get(name)
+    asker = machine.project.asker(machine)
+    known = machine.computing.get((asker, name))
     if known is None:
-        known = machine.computing[name] = only_compute(machine.project.project, name)
+        known = machine.computing[asker, name] = only_compute(machine.project.project, name, asker)
     return known
 
 

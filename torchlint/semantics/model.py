@@ -134,6 +134,7 @@ def model_of_caller(model: Model, path: Path, name: str) -> Model | None:
     """The model of another file of the project that calls ``name``, of a model's source; None if unreadable."""
     project = model.machine.project.project
     tree = project.tree(path)
+    project.rests_on(path, project.asker)
     if tree is None:
         return None
     fresh = frozenset({path, model.module.path})

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import os
+import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torchlint.files import ABSENT, FOLDER, Files, check_of, content_of, digest_of
 from torchlint.findings import shown_path
 from torchlint.semantics import knowledge
 from torchlint.semantics.names import forget as forget_names
 from torchlint.syntax.limits import ParserLimit, check_limits
 from torchlint.syntax.linked import LinkedTree
 from torchlint.syntax.outlined import OutlinedTree
-from torchlint.syntax.source import Source, SourceError, read_source
+from torchlint.syntax.source import Source, SourceError, source_from_bytes
 from torchlint.syntax.tree import Tree, parse
 
 AnyTree = Tree | LinkedTree
 
-_SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
 _MOST_KEPT = 8_000_000  # bytes of source whose outlines are kept
 _LARGEST_LINKED = 400_000  # bytes; a larger file is generated, not written
 
@@ -30,13 +29,13 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.files = Files(root)
         self._outlines: dict[Path, LinkedTree | None] = {}
         self._checked: tuple[Path, AnyTree] | None = None  # the file that is checked, as it is looked at now
-        self._bytes: dict[Path, bytes] = {}
+        self._digests: dict[Path, str] = {}
         self._kept = 0  # characters of the trees that are kept
         self.shared: Any = None  # the SharedBodies of all runs, made by the first
         self.last_machine: Any = None  # whose changes to shared objects are still to be undone
-        self._listings: dict[Path, frozenset[str]] = {}
         self._found: dict[tuple[str, Path, int], Path | None] = {}
 
     # -------------------------------------------------------------------- files
@@ -47,13 +46,12 @@ class Project:
             return self._checked[1]
         if path not in self._outlines:
             self._outlines[path] = None
-            try:
-                size = path.stat().st_size
-                if size <= _LARGEST_LINKED:
-                    self._outlines[path] = _outline(read_source(path, shown_path(path, Path.cwd())))
-                    self._kept += size
-            except (OSError, SourceError):
-                pass
+            data = self.files.read(path)
+            digest = self._digests[path] = digest_of(data) if data else self.files.digest(path)
+            if digest not in (ABSENT, FOLDER) and len(data) <= _LARGEST_LINKED:
+                with contextlib.suppress(SourceError):
+                    self._outlines[path] = _outline(source_from_bytes(data, shown_path(path, Path.cwd())))
+                    self._kept += len(data)
         return self._outlines[path]
 
     def adopt(self, path: Path, source: Source, *, whole: bool) -> Tree:
@@ -81,77 +79,52 @@ class Project:
             project._outlines[path] = _outline(source)
         return project
 
-    def text(self, path: Path) -> bytes:
-        """A file's bytes, kept to search for names in; empty where it is no Python file or cannot be read."""
-        if path not in self._bytes:
-            try:
-                self._bytes[path] = path.read_bytes() if path.suffix == ".py" else b""
-            except OSError:
-                self._bytes[path] = b""
-        return self._bytes[path]
+    def digest(self, path: Path) -> str:
+        """What tells the contents of a file that is linked to apart."""
+        if self._checked is not None and self._checked[0] == path:
+            return digest_of(self._checked[1].source.data)
+        if path not in self._digests:
+            self._digests[path] = self.files.digest(path)
+        return self._digests[path]
+
+    @property
+    def asker(self) -> str:
+        """Who asks what no module asks: the check of a file."""
+        return check_of(self._checked[0]) if self._checked is not None else ""
+
+    def rests_on(self, path: Path, asker: str) -> None:
+        """Note that what an asker comes to rests on the contents of a file."""
+        self.files.note(asker, content_of(path), self.digest(path))
 
     def make_room(self) -> None:
         """Let go of everything when much is kept: what is asked for again is read again."""
         if self._kept > _MOST_KEPT:
             self._outlines.clear()
-            self._bytes.clear()
+            self.files.forget_bytes()
             self._kept = 0
             self.shared = self.last_machine = None
             forget_names()
-
-    def mentions(self, path: Path, name: str) -> bool:
-        """Whether a file's bytes hold the name."""
-        return name.encode() in self.text(path)
-
-    def listing(self, folder: Path) -> frozenset[str]:
-        found = self._listings.get(folder)
-        if found is None:
-            try:
-                found = frozenset(os.listdir(folder))  # noqa: PTH208  # names are wanted, no paths
-            except OSError:
-                found = frozenset()
-            self._listings[folder] = found
-        return found
-
-    @functools.cached_property
-    def files(self) -> list[Path]:
-        """Every Python file below the root."""
-        return sorted(self._walk(self.root))
-
-    def _walk(self, folder: Path) -> Iterator[Path]:
-        for here, folders, names in os.walk(folder):
-            folders[:] = [f for f in folders if not f.startswith(".") and f not in _SKIPPED]
-            for name in names:
-                if name.endswith(".py"):
-                    yield Path(here, name)
-
-    @functools.cached_property
-    def _by_stem(self) -> dict[str, list[Path]]:
-        index: dict[str, list[Path]] = {}
-        for path in self.files:
-            stem = path.parent.name if path.name == "__init__.py" else path.stem
-            index.setdefault(stem, []).append(path)
-        return index
 
     # ------------------------------------------------------------------ imports
 
     def find(self, name: str, importer: Path, level: int = 0) -> Path | None:
         """The file (or package folder) that an import means; None where it lies outside of the project."""
-        key = name, importer.parent, level
+        key = name, importer, level
         if key not in self._found:
             self._found[key] = self._find(name, importer, level)
         return self._found[key]
 
     def _find(self, name: str, importer: Path, level: int) -> Path | None:
+        asker = str(importer)
         parts = name.split(".") if name else []
         if level:
             base = importer.parent
             for _ in range(level - 1):
                 base = base.parent
-            return self.below(base, parts) if parts else self._package(base)
+            return self.below(base, parts, asker) if parts else self._package(base, asker)
         top = parts[0]
         for base in [importer.parent, *importer.parent.parents]:
-            found = self.below(base, parts) if self._holds(base, top) else None
+            found = self.below(base, parts, asker) if self._holds(base, top, asker) else None
             if found is not None and found != importer:
                 return found
             if base == self.root or self.root not in base.parents:
@@ -159,39 +132,38 @@ class Project:
         if top in sys.stdlib_module_names or knowledge.exists(top):
             return None
         for folder in ("src", "lib"):
-            if folder in self.listing(self.root):
-                found = self.below(self.root / folder, parts)
+            if self.files.has_entry(self.root, folder, asker):
+                found = self.below(self.root / folder, parts, asker)
                 if found is not None:
                     return found
-        return self._by_suffix(parts)
+        return self._by_suffix(parts, asker)
 
-    def _by_suffix(self, parts: list[str]) -> Path | None:
+    def _by_suffix(self, parts: list[str], asker: str) -> Path | None:
         """Scripts that edit ``sys.path``: the only file whose path ends so."""
         tail = "/" + "/".join(parts)
-        found = [p for p in self._by_stem.get(parts[-1], ())
+        found = [p for p in self.files.of_stem(parts[-1], asker)
                  if (p.parent if p.name == "__init__.py" else p.with_suffix("")).as_posix().endswith(tail)]
         return found[0] if len(found) == 1 else None
 
-    def _holds(self, folder: Path, name: str) -> bool:
-        listing = self.listing(folder)
-        return f"{name}.py" in listing or name in listing
+    def _holds(self, folder: Path, name: str, asker: str) -> bool:
+        return self.files.has_entry(folder, f"{name}.py", asker) or self.files.has_entry(folder, name, asker)
 
-    def below(self, base: Path, parts: list[str]) -> Path | None:
+    def below(self, base: Path, parts: list[str], asker: str) -> Path | None:
+        """The file or package folder of a module's dotted name below a folder."""
         for part in parts[:-1]:
             base = base / part
         last = parts[-1]
-        listing = self.listing(base)
-        if last in listing:
-            package = self._package(base / last)
-            if package is not None and (package.name == "__init__.py" or f"{last}.py" not in listing):
+        has_file = self.files.has_entry(base, f"{last}.py", asker)
+        if self.files.has_entry(base, last, asker):
+            package = self._package(base / last, asker)
+            if package is not None and (package.name == "__init__.py" or not has_file):
                 return package
-        return base / f"{last}.py" if f"{last}.py" in listing else None
+        return base / f"{last}.py" if has_file else None
 
-    def _package(self, folder: Path) -> Path | None:
-        listing = self.listing(folder)
-        if "__init__.py" in listing:
+    def _package(self, folder: Path, asker: str) -> Path | None:
+        if self.files.has_entry(folder, "__init__.py", asker):
             return folder / "__init__.py"
-        return folder if any(n.endswith(".py") for n in listing) else None
+        return folder if self.files.has_modules(folder, asker) else None
 
 
 def _outline(source: Source) -> LinkedTree | None:

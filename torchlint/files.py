@@ -1,0 +1,182 @@
+"""A project's files as they lie on disk, and the facts about them that answers rest on.
+
+Whatever the interpreter learns of a project beyond the text that it checks is the answer to one of a
+few small questions, and is noted with who asked: then a later run can ask the same again, and need
+not interpret anything where the answers have not changed. That something is *not* there is an
+answer too.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+Fact = tuple[str, ...]
+"""A question: its kind, and what it is about.
+
+- ``content``, a path: the digest of what lies there
+- ``entry``, a folder and a name: whether it lies in that folder
+- ``modules``, a folder: whether Python files lie in it
+- ``stem``, a word: the project's files of that module name
+- ``search``, a word and a pattern: the project's files that hold a match of the pattern, and so the word
+"""
+
+Answer = str | bool | list[str] | None
+"""None: there were several answers, because somebody changed the files meanwhile."""
+
+Notes = dict[str, dict[Fact, Answer]]
+"""The facts that each asker rests on: a module, by its path, or the check of a file."""
+
+ABSENT = ""
+"""The digest of what is not there, or cannot be read."""
+
+FOLDER = "folder"
+"""What stands for a digest where a folder lies."""
+
+_SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
+_MOST_BYTES = 48_000_000  # of files that are kept to be searched again
+
+
+class Files:
+    """The files below a root, each looked at once. What each asker came to rest on is noted, to be taken."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._noted: Notes = {}
+        self._taken: Notes = {}
+        self._listings: dict[Path, frozenset[str]] = {}
+        self._bytes: dict[Path, bytes] = {}
+        self._kept = 0
+        self._holding: dict[tuple[str, str], list[Path]] = {}
+
+    # ---------------------------------------------------------------- questions
+
+    def has_entry(self, folder: Path, name: str, asker: str) -> bool:
+        """Whether a folder holds something of that name."""
+        found = name in self.listing(folder)
+        self.note(asker, ("entry", str(folder), name), found)
+        return found
+
+    def has_modules(self, folder: Path, asker: str) -> bool:
+        """Whether a folder holds Python files."""
+        found = any(name.endswith(".py") for name in self.listing(folder))
+        self.note(asker, ("modules", str(folder)), found)
+        return found
+
+    def of_stem(self, stem: str, asker: str) -> list[Path]:
+        """The project's files that a module of that name may lie in."""
+        found = self._by_stem.get(stem, [])
+        self.note(asker, ("stem", stem), [str(path) for path in found])
+        return found
+
+    def holding(self, word: str, pattern: re.Pattern[bytes], asker: str) -> list[Path]:
+        """The project's files in whose bytes the pattern, which needs the word, matches."""
+        key = word, pattern.pattern.decode()
+        if key not in self._holding:
+            self._holding[key] = [path for path in self.all if holds(self.read(path), word, pattern)]
+        found = self._holding[key]
+        self.note(asker, ("search", *key), [str(path) for path in found])
+        return found
+
+    def note(self, asker: str, fact: Fact, answer: Answer) -> None:
+        """Remember that what an asker comes to rests on this answer."""
+        taken = self._taken.get(asker)
+        if taken is None or fact not in taken or taken[fact] != answer:
+            add_note(self._noted, asker, fact, answer)
+
+    def take_notes(self) -> Notes:
+        """What was noted since this was asked last."""
+        notes, self._noted = self._noted, {}
+        for asker, facts in notes.items():
+            self._taken.setdefault(asker, {}).update(facts)
+        return notes
+
+    # --------------------------------------------------------------------- disk
+
+    def listing(self, folder: Path) -> frozenset[str]:
+        """The names in a folder; none where it cannot be read."""
+        found = self._listings.get(folder)
+        if found is None:
+            try:
+                found = frozenset(os.listdir(folder))  # noqa: PTH208  # names are wanted, no paths
+            except OSError:
+                found = frozenset()
+            self._listings[folder] = found
+        return found
+
+    def read(self, path: Path) -> bytes:
+        """A file's bytes, kept as far as there is room; none where it cannot be read."""
+        found = self._bytes.get(path)
+        if found is None:
+            try:
+                found = path.read_bytes()
+            except OSError:
+                found = b""
+            if self._kept + len(found) <= _MOST_BYTES:
+                self._bytes[path] = found
+                self._kept += len(found)
+        return found
+
+    def digest(self, path: Path) -> str:
+        """What tells the contents of a path apart."""
+        try:
+            return digest_of(path.read_bytes())
+        except OSError:
+            return FOLDER if path.is_dir() else ABSENT
+
+    def forget_bytes(self) -> None:
+        """Let go of what was read, to free memory."""
+        self._bytes.clear()
+        self._kept = 0
+
+    @functools.cached_property
+    def all(self) -> list[Path]:
+        """Every Python file below the root."""
+        return sorted(self._walk(self.root))
+
+    def _walk(self, folder: Path) -> Iterator[Path]:
+        for here, folders, names in os.walk(folder):
+            folders[:] = [f for f in folders if not f.startswith(".") and f not in _SKIPPED]
+            for name in names:
+                if name.endswith(".py"):
+                    yield Path(here, name)
+
+    @functools.cached_property
+    def _by_stem(self) -> dict[str, list[Path]]:
+        index: dict[str, list[Path]] = {}
+        for path in self.all:
+            stem = path.parent.name if path.name == "__init__.py" else path.stem
+            index.setdefault(stem, []).append(path)
+        return index
+
+
+def holds(data: bytes, word: str, pattern: re.Pattern[bytes]) -> bool:
+    """Whether the pattern matches in these bytes; where the word is missing it cannot."""
+    return word.encode() in data and pattern.search(data) is not None
+
+
+def add_note(notes: Notes, asker: str, fact: Fact, answer: Answer) -> None:
+    """Add a fact; one with another answer than before has none that holds."""
+    facts = notes.get(asker)
+    if facts is None:
+        facts = notes[asker] = {}
+    facts[fact] = answer if facts.setdefault(fact, answer) == answer else None
+
+
+def check_of(path: Path) -> str:
+    """Who asks what the check of a file asks: not the module, which others import."""
+    return f"check {path}"
+
+
+def content_of(path: Path) -> Fact:
+    """The question what a file holds."""
+    return "content", str(path)
+
+
+def digest_of(data: bytes) -> str:
+    """What tells contents apart."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
