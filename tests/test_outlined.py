@@ -77,6 +77,9 @@ SOURCES = {
     "a semicolon": TRAIN.format("print(loss.item()); print(1)"),
     "an assertion in the loop": TRAIN.format('assert step, f"{loss.item()}"'),
     "dead behind a semicolon": f"import torch\n{LOADER}def f():\n    return None; DataLoader(ImageFolder('x'))\nf()\n",
+    "a line that goes on": NET.format("pass") + f"{LOADER}z = 1; \\\nDataLoader(ImageFolder('x')); \\\n  z = 2\n",
+    "an alias behind a semicolon": f"import torch\n{LOADER}x = 1; Load = DataLoader\n"
+    "def load(): return Load(ImageFolder('x'))\ndef main(y): return load()\n",
     "numbers": f"import torch\n{LOADER}DataLoader(ImageFolder('x'), num_workers=0x0)\nx = 3j, 1e999\n",
     "the same width, written otherwise": NET.replace("self.conv = nn.Conv2d(3, 8, 3)", "self.conv = nn.Linear(3, 0x8)")
     .replace("BatchNorm2d", "BatchNorm1d").format("pass"),
@@ -95,8 +98,8 @@ main()
 }
 REPORTED = {
     "match of words", "match of sequences", "match with a guard", "match of classes", "a joined string that does not",
-    "a field with =", "a joined string in the loop", "a semicolon", "an assertion in the loop", "numbers",
-    "the same width, written otherwise",
+    "a field with =", "a joined string in the loop", "a semicolon", "an assertion in the loop", "a line that goes on",
+    "an alias behind a semicolon", "numbers", "the same width, written otherwise",
 }
 
 
@@ -189,6 +192,7 @@ WITHOUT_PLACE = (
 @pytest.mark.parametrize("text", [
     EVERY_SHAPE, EVERY_SHAPE.replace("\n", "\r\n"), EVERY_SHAPE.replace("    ", "\t"),
     f"\f\n{EVERY_SHAPE}\n\n  # end", "x = 1 + \\\n    2\n", "", "# nothing", "'doc'",
+    "x = 1; \\\ny = 2; \\\n  z = 3 \\\n\n# no \\\na(); b()\n", "x = 1; \\\r\ny = 2\r\n",
     *([TRY_STAR] if sys.version_info >= (3, 11) else []),
 ])
 @pytest.mark.parametrize("converted", ["all", "some"])
@@ -210,8 +214,18 @@ def test_completed_outlines_are_whole(text: str, converted: str) -> None:
 @pytest.mark.parametrize("text", ["if x:\n  a\n\nif y:\n        b\n"])
 def test_what_an_outline_cannot_tell(text: str) -> None:
     outlined = OutlinedTree(LinkedTree(source_from_bytes(text.encode(), "shapes.py")))
-    with pytest.raises(WholeTreeNeeded):
-        outlined.complete()
+    for _ in range(2):  # what was tried in vain is not taken for complete
+        with pytest.raises(WholeTreeNeeded):
+            outlined.complete()
+
+
+def test_what_is_not_completed_has_no_place() -> None:
+    """Nodes are known by their identity, which those made later must not share with any that are gone."""
+    text = "".join(f"def f{i}(a):\n    x = f(a)(b)\n    return g(a, b)\n\n" for i in range(40))
+    tree = OutlinedTree(LinkedTree(source_from_bytes(text.encode(), "many.py")))
+    for statement, below in zip(tree.module.body, tree.module.body[1:]):
+        tree.span(statement)
+        assert not [node for node in walk(below) if id(node) in tree._positions or id(node) in tree._parents]
 
 
 def test_only_what_is_asked_about_is_completed() -> None:

@@ -182,7 +182,7 @@ def _constant(node: ast.Constant) -> Any:
     if value is None or isinstance(value, bool):
         return _name(str(value))
     if isinstance(value, int):
-        return _make(cst.Integer, value=str(value))
+        return _make(cst.Integer, value=_digits(value))
     if isinstance(value, float):
         return _make(cst.Float, value=repr(value))
     if isinstance(value, complex):
@@ -190,6 +190,14 @@ def _constant(node: ast.Constant) -> Any:
     if isinstance(value, (str, bytes)):
         return _make(cst.SimpleString, value=repr(value))
     return _make(cst.Ellipsis)
+
+
+def _digits(value: int) -> str:
+    """A number as libcst would have it; CPython refuses to write thousands of decimal digits."""
+    return str(value) if value.bit_length() <= _MOST_DECIMAL_BITS else hex(value)
+
+
+_MOST_DECIMAL_BITS = 2_000  # about 600 digits: the least that sys.set_int_max_str_digits() can be told is 640
 
 
 def _call(node: ast.Call) -> Any:
@@ -315,7 +323,13 @@ def _expression(node: Any) -> Any:
 
 
 class UnreadExpression(cst.BaseExpression):
-    """An expression of a newer Python, of which nothing is known."""
+    """An expression of a newer Python, or in a place that only a newer one has, of which nothing is known."""
+
+    def _codegen_impl(self, state: Any) -> NoReturn:
+        raise WholeTreeNeeded
+
+    def _visit_and_replace_children(self, visitor: Any) -> NoReturn:
+        raise WholeTreeNeeded
 
 
 _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {

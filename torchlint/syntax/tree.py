@@ -19,7 +19,7 @@ from libcst._nodes.internal import CodegenState  # the hook that libcst's own po
 
 from torchlint.findings import Position, Span
 from torchlint.syntax.limits import ParserLimit, check_limits
-from torchlint.syntax.linked import LazyBody
+from torchlint.syntax.linked import LazyBody, UnreadExpression
 from torchlint.syntax.source import Source, SourceError
 
 Statement = libcst.SimpleStatementLine | libcst.BaseCompoundStatement
@@ -349,7 +349,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 def same_code(a: Any, b: Any) -> bool:
     """Whether two nodes of one tree, or of one outline, are written alike but for layout."""
-    if a.__class__ is not b.__class__:
+    if a.__class__ is not b.__class__ or isinstance(a, UnreadExpression):
         return False
     if isinstance(a, tuple | list):
         return len(a) == len(b) and all(map(same_code, a, b))
