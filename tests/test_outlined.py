@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import libcst as cst
 import pytest
 
 from tests.harness import WholeTreeChecker
-from torchlint.checking import Checker, FileResult, Task
+from tests.throwaway import make_rule
+from torchlint.checking import Checker, FileResult, Task, _ask
 from torchlint.config import Settings
+from torchlint.findings import Finding
 from torchlint.rules import all_rules
 from torchlint.rules.example import MAIN
-from torchlint.syntax.linked import LinkedTree, WholeTreeNeeded
+from torchlint.semantics.model import Model, build_model
+from torchlint.semantics.project import Project
+from torchlint.syntax.linked import LazyBody, LinkedTree, WholeTreeNeeded
 from torchlint.syntax.outlined import OutlinedTree
 from torchlint.syntax.source import source_from_bytes
 from torchlint.syntax.tree import parse, walk
@@ -105,6 +111,23 @@ REPORTED = {
 
 def found_by(checker: Checker, folder: Path, name: str, data: bytes) -> FileResult:
     return checker.check_bytes(data, Task(folder / name, name, 0, folder, None))
+
+
+def test_a_question_that_is_put_again_is_answered_once(tmp_path: Path) -> None:
+    rule = make_rule("TL990", "asked-twice", triggers=())
+
+    @rule.question
+    def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
+        function = cst.ensure_type(model.tree.module.body[-1], cst.FunctionDef)
+        is_outline = isinstance(function.body, LazyBody)
+        yield rule.at(model.site(function), "an outline" if is_outline else "whole")
+        if is_outline:
+            raise WholeTreeNeeded
+
+    source = source_from_bytes(b"import torch\ndef f():\n    pass\n", "a.py")
+    findings, failure = _ask(rule, build_model(Project(tmp_path), source, tmp_path / "a.py"), {})
+    assert failure is None
+    assert [finding.message for finding in findings] == ["whole"]
 
 
 class OutlineChecker(Checker):
@@ -226,6 +249,13 @@ def test_what_is_not_completed_has_no_place() -> None:
     for statement, below in zip(tree.module.body, tree.module.body[1:]):
         tree.span(statement)
         assert not [node for node in walk(below) if id(node) in tree._positions or id(node) in tree._parents]
+
+
+def test_what_the_parser_does_not_give_back_is_no_crash(tmp_path: Path) -> None:
+    data = f"\\\nimport torch\n{LOADER}DataLoader(ImageFolder('x'))\n".encode()
+    whole = found_by(WholeTreeChecker([Settings(root=tmp_path)]), tmp_path, "a.py", data)
+    assert {diagnostic.kind for diagnostic in whole.diagnostics} == {"parser-limit"}
+    assert found_by(Checker([Settings(root=tmp_path)]), tmp_path, "a.py", data).diagnostics == ()
 
 
 def test_only_what_is_asked_about_is_completed() -> None:
