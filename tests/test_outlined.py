@@ -290,3 +290,27 @@ def test_a_check_leaves_nothing_behind(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     assert "default=4" in tmp_path.joinpath("options.py").read_text()
+
+
+CYCLE = {  # in a.py, whose tree cannot be completed, lies what c.py's finding names
+    "a.py": "import torch\nimport argparse\nimport numpy as np\nif x:\n  pass\nif y:\n        pass\n"
+    "class Base:\n    @staticmethod\n    def parse():\n        parser = argparse.ArgumentParser()\n"
+    "        parser.add_argument('--workers', default=0, type=int)\n        return parser.parse_args()\n"
+    "import b\nclass Derived(b.Base):\n    pass\nz = 1; x = torch.tensor(np.stack(y))\n",
+    "b.py": "import torch\nimport a\nclass Base(a.Base):\n    pass\n",
+    "c.py": f"import torch\n{LOADER}import b\ndef loaders():\n    args = b.Base.parse()\n"
+    "    return DataLoader(ImageFolder('x'), num_workers=args.workers)\n",
+}
+
+
+@pytest.mark.parametrize("order", [["a.py", "b.py", "c.py"], ["c.py", "b.py", "a.py"]])
+def test_files_that_import_each_other_are_seen_alike_in_any_order(order: list[str], tmp_path: Path) -> None:
+    for name, text in CYCLE.items():
+        tmp_path.joinpath(name).write_text(text)
+    settings = [Settings(root=tmp_path)]
+    together = Checker(settings)
+    for name in order:
+        data = CYCLE[name].encode()
+        alone = found_by(Checker(settings), tmp_path, name, data)
+        assert (alone.diagnostics, bool(alone.findings)) == ((), name != "b.py")
+        assert found_by(together, tmp_path, name, data) == alone
