@@ -86,6 +86,10 @@ SOURCES = {
     "a line that goes on": NET.format("pass") + f"{LOADER}z = 1; \\\nDataLoader(ImageFolder('x')); \\\n  z = 2\n",
     "an alias behind a semicolon": f"import torch\n{LOADER}x = 1; Load = DataLoader\n"
     "def load(): return Load(ImageFolder('x'))\ndef main(y): return load()\n",
+    "strings side by side": NET.format("pass") + "def init(m):\n    if type(m).__name__.find('Lin' 'ear') != -1:\n"
+    "        m.bias.data.zero_()\nNet().apply(init)\n",
+    "a guard of strings side by side": f"import torch\n{LOADER}if __name__ == '__main' '__':\n"
+    "    DataLoader(ImageFolder('x'))\n",
     "numbers": f"import torch\n{LOADER}DataLoader(ImageFolder('x'), num_workers=0x0)\nx = 3j, 1e999\n",
     "the same width, written otherwise": NET.replace("self.conv = nn.Conv2d(3, 8, 3)", "self.conv = nn.Linear(3, 0x8)")
     .replace("BatchNorm2d", "BatchNorm1d").format("pass"),
@@ -105,7 +109,8 @@ main()
 REPORTED = {
     "match of words", "match of sequences", "match with a guard", "match of classes", "a joined string that does not",
     "a field with =", "a joined string in the loop", "a semicolon", "an assertion in the loop", "a line that goes on",
-    "an alias behind a semicolon", "numbers", "the same width, written otherwise",
+    "an alias behind a semicolon", "strings side by side", "a guard of strings side by side", "numbers",
+    "the same width, written otherwise",
 }
 
 

@@ -26,8 +26,8 @@ Statement = libcst.SimpleStatementLine | libcst.BaseCompoundStatement
 Node = libcst.CSTNode
 
 __all__ = [
-    "NO_NODES", "Node", "ParserLimit", "Statement", "Tree", "children", "code_fields", "deeper_recursion", "parse",
-    "parsed", "same_code", "walk",
+    "NO_NODES", "Node", "ParserLimit", "Statement", "Tree", "children", "code_fields", "deeper_recursion", "literal",
+    "parse", "parsed", "same_code", "walk",
 ]
 
 
@@ -345,6 +345,12 @@ def walk(node: Node) -> Iterator[Node]:
         here = waiting.pop()
         yield here
         waiting.extend(reversed(list(children(here))))
+
+
+def literal(node: Any) -> str | bytes | None:
+    """What a string says that is written out, in a piece or in several side by side; None for any other node."""
+    written = isinstance(node, libcst.SimpleString | libcst.ConcatenatedString)
+    return node.evaluated_value if written else None
 
 
 def same_code(a: Any, b: Any) -> bool:
