@@ -90,6 +90,9 @@ SOURCES = {
     "        m.bias.data.zero_()\nNet().apply(init)\n",
     "a guard of strings side by side": f"import torch\n{LOADER}if __name__ == '__main' '__':\n"
     "    DataLoader(ImageFolder('x'))\n",
+    "braces and escapes between fields": f"import torch\n{LOADER}workers = {{'a{{b': 0}}\n"
+    "DataLoader(ImageFolder('x'), num_workers=workers[f'\\x61{{{\"b\"}'])\n"
+    "DataLoader(ImageFolder('x'), num_workers={'\\\\x61b': 0}[rf'\\x61{\"b\"}'])\n",
     "numbers": f"import torch\n{LOADER}DataLoader(ImageFolder('x'), num_workers=0x0)\nx = 3j, 1e999\n",
     "the same width, written otherwise": NET.replace("self.conv = nn.Conv2d(3, 8, 3)", "self.conv = nn.Linear(3, 0x8)")
     .replace("BatchNorm2d", "BatchNorm1d").format("pass"),
@@ -109,7 +112,8 @@ main()
 REPORTED = {
     "match of words", "match of sequences", "match with a guard", "match of classes", "a joined string that does not",
     "a field with =", "a joined string in the loop", "a semicolon", "an assertion in the loop", "a line that goes on",
-    "an alias behind a semicolon", "strings side by side", "a guard of strings side by side", "numbers",
+    "braces and escapes between fields", "an alias behind a semicolon", "strings side by side",
+    "a guard of strings side by side", "numbers",
     "the same width, written otherwise",
 }
 

@@ -270,12 +270,12 @@ def _clauses(generators: list[ast.comprehension]) -> Any:
 
 
 def _formatted(node: ast.JoinedStr) -> Any:
-    return _make(cst.FormattedString, parts=_parts(node))
+    return _make(cst.FormattedString, parts=_parts(node), start='f"')
 
 
 def _parts(node: ast.JoinedStr) -> list[Any]:
     return [_field(part) if isinstance(part, ast.FormattedValue) else
-            _make(cst.FormattedStringText, value=_literal(part)) for part in node.values]
+            _make(cst.FormattedStringText, value=_written(part)) for part in node.values]
 
 
 def _field(node: ast.FormattedValue) -> Any:
@@ -284,8 +284,10 @@ def _field(node: ast.FormattedValue) -> Any:
                  format_spec=_parts(node.format_spec) if isinstance(node.format_spec, ast.JoinedStr) else None)
 
 
-def _literal(node: ast.expr) -> str:
-    return str(node.value) if isinstance(node, ast.Constant) else ""
+def _written(node: ast.expr) -> str:
+    """What is between the fields of a joined string, as it stands in a file."""
+    text = str(node.value) if isinstance(node, ast.Constant) else ""
+    return text.replace("\\", "\\\\").replace("{", "{{").replace("}", "}}")
 
 
 def _yield_from(node: ast.YieldFrom) -> Any:
