@@ -4,7 +4,8 @@ Most files have nothing to be reported, and most of the others little: libcst pa
 statements that somebody asks about, and what it knows is put into the outline's own nodes. What was
 learnt of these (values, events, what ran) stays true, so that no file is interpreted twice. Nodes that
 libcst writes otherwise (a string of several pieces, a line of several statements) keep libcst's in the
-tree, and are told as another name for it.
+tree, and are told as another name for it. What stands between the top-level statements (blank lines,
+comments: ``leading_lines`` and the last block's ``footer``) is in no node of an outline.
 """
 
 from __future__ import annotations
