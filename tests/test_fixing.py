@@ -107,6 +107,14 @@ def test_a_fix_that_breaks_the_file_is_left_out_alone() -> None:
     assert len(fixed.applied) == 3
 
 
+def test_a_file_beyond_the_parser_is_fixed_all_the_same() -> None:
+    """libcst does not know every Python that CPython does, whose parser says where a file is wrong."""
+    rules = Rules((r"bad", "good"), (r"worse", "("))
+    fixed = rules.fix("(x): int = bad\nworse(2)\n")
+    assert fixed.source.text == "(x): int = good\nworse(2)\n"
+    assert [diagnostic.kind for diagnostic in fixed.diagnostics] == ["fix-failed"]
+
+
 def test_many_faulty_fixes_do_not_keep_the_good_ones_back() -> None:
     text = "".join(f"bad({n})\nworse({n})\n" for n in range(30))
     fixed = Rules((r"bad", "good"), (r"worse", "(")).fix(text)

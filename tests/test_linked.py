@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import libcst as cst
 import pytest
 
 from torchlint.semantics.names import code_children, names_in
-from torchlint.syntax.linked import LinkedTree, WholeTreeNeeded
+from torchlint.syntax.linked import LinkedTree, UnreadExpression, WholeTreeNeeded
 from torchlint.syntax.source import source_from_bytes
 from torchlint.syntax.tree import parse, same_code, walk
 
@@ -115,6 +116,24 @@ def test_names_are_the_same_as_in_a_whole_tree() -> None:
     whole, outline = parse(source).module.body, LinkedTree(source).module.body
     assert [names_in(statement) for statement in whole[3:]] == [names_in(statement) for statement in outline[3:]]
     assert len(whole) == len(outline)
+
+
+@pytest.mark.parametrize("digits", [640, 5_000])
+def test_numbers_of_any_length_are_read(digits: int) -> None:
+    text = f"x = {16 ** digits:#x}\n"
+    number = next(node for node in walk(LinkedTree(source_from_bytes(text.encode(), "a.py")).module.body[0])
+                  if isinstance(node, cst.Integer))
+    assert number.evaluated_value == 16**digits
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="PEP 646")
+def test_an_expression_of_a_newer_python_is_unread() -> None:
+    tree = LinkedTree(source_from_bytes(b"def f(*args: *Ts): pass\n", "a.py"))
+    unread = [node for node in walk(tree.module.body[0]) if isinstance(node, UnreadExpression)]
+    assert [tree.source.text[span.begin:span.finish] for span in map(tree.span, unread)] == ["*Ts"]
+    with pytest.raises(WholeTreeNeeded):
+        unread[0].visit(cst.CSTTransformer())
+    assert not same_code(unread[0], unread[0])
 
 
 def test_an_outline_that_is_linked_to_leaves_some_questions_open() -> None:

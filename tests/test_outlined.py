@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import libcst as cst
 import pytest
 
 from tests.harness import WholeTreeChecker
-from torchlint.checking import Checker, FileResult, Task
+from tests.throwaway import make_rule
+from torchlint.checking import Checker, FileResult, Task, _ask
 from torchlint.config import Settings
+from torchlint.findings import Finding
 from torchlint.rules import all_rules
 from torchlint.rules.example import MAIN
-from torchlint.syntax.linked import LinkedTree, WholeTreeNeeded
+from torchlint.semantics.model import Model, build_model
+from torchlint.semantics.project import Project
+from torchlint.syntax.linked import LazyBody, LinkedTree, WholeTreeNeeded
 from torchlint.syntax.outlined import OutlinedTree
 from torchlint.syntax.source import source_from_bytes
 from torchlint.syntax.tree import parse, walk
@@ -77,6 +83,16 @@ SOURCES = {
     "a semicolon": TRAIN.format("print(loss.item()); print(1)"),
     "an assertion in the loop": TRAIN.format('assert step, f"{loss.item()}"'),
     "dead behind a semicolon": f"import torch\n{LOADER}def f():\n    return None; DataLoader(ImageFolder('x'))\nf()\n",
+    "a line that goes on": NET.format("pass") + f"{LOADER}z = 1; \\\nDataLoader(ImageFolder('x')); \\\n  z = 2\n",
+    "an alias behind a semicolon": f"import torch\n{LOADER}x = 1; Load = DataLoader\n"
+    "def load(): return Load(ImageFolder('x'))\ndef main(y): return load()\n",
+    "strings side by side": NET.format("pass") + "def init(m):\n    if type(m).__name__.find('Lin' 'ear') != -1:\n"
+    "        m.bias.data.zero_()\nNet().apply(init)\n",
+    "a guard of strings side by side": f"import torch\n{LOADER}if __name__ == '__main' '__':\n"
+    "    DataLoader(ImageFolder('x'))\n",
+    "braces and escapes between fields": f"import torch\n{LOADER}workers = {{'a{{b': 0}}\n"
+    "DataLoader(ImageFolder('x'), num_workers=workers[f'\\x61{{{\"b\"}'])\n"
+    "DataLoader(ImageFolder('x'), num_workers={'\\\\x61b': 0}[rf'\\x61{\"b\"}'])\n",
     "numbers": f"import torch\n{LOADER}DataLoader(ImageFolder('x'), num_workers=0x0)\nx = 3j, 1e999\n",
     "the same width, written otherwise": NET.replace("self.conv = nn.Conv2d(3, 8, 3)", "self.conv = nn.Linear(3, 0x8)")
     .replace("BatchNorm2d", "BatchNorm1d").format("pass"),
@@ -95,13 +111,32 @@ main()
 }
 REPORTED = {
     "match of words", "match of sequences", "match with a guard", "match of classes", "a joined string that does not",
-    "a field with =", "a joined string in the loop", "a semicolon", "an assertion in the loop", "numbers",
+    "a field with =", "a joined string in the loop", "a semicolon", "an assertion in the loop", "a line that goes on",
+    "braces and escapes between fields", "an alias behind a semicolon", "strings side by side",
+    "a guard of strings side by side", "numbers",
     "the same width, written otherwise",
 }
 
 
 def found_by(checker: Checker, folder: Path, name: str, data: bytes) -> FileResult:
     return checker.check_bytes(data, Task(folder / name, name, 0, folder, None))
+
+
+def test_a_question_that_is_put_again_is_answered_once(tmp_path: Path) -> None:
+    rule = make_rule("TL990", "asked-twice", triggers=())
+
+    @rule.question
+    def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
+        function = cst.ensure_type(model.tree.module.body[-1], cst.FunctionDef)
+        is_outline = isinstance(function.body, LazyBody)
+        yield rule.at(model.site(function), "an outline" if is_outline else "whole")
+        if is_outline:
+            raise WholeTreeNeeded
+
+    source = source_from_bytes(b"import torch\ndef f():\n    pass\n", "a.py")
+    findings, failure = _ask(rule, build_model(Project(tmp_path), source, tmp_path / "a.py"), {})
+    assert failure is None
+    assert [finding.message for finding in findings] == ["whole"]
 
 
 class OutlineChecker(Checker):
@@ -189,6 +224,7 @@ WITHOUT_PLACE = (
 @pytest.mark.parametrize("text", [
     EVERY_SHAPE, EVERY_SHAPE.replace("\n", "\r\n"), EVERY_SHAPE.replace("    ", "\t"),
     f"\f\n{EVERY_SHAPE}\n\n  # end", "x = 1 + \\\n    2\n", "", "# nothing", "'doc'",
+    "x = 1; \\\ny = 2; \\\n  z = 3 \\\n\n# no \\\na(); b()\n", "x = 1; \\\r\ny = 2\r\n",
     *([TRY_STAR] if sys.version_info >= (3, 11) else []),
 ])
 @pytest.mark.parametrize("converted", ["all", "some"])
@@ -210,8 +246,25 @@ def test_completed_outlines_are_whole(text: str, converted: str) -> None:
 @pytest.mark.parametrize("text", ["if x:\n  a\n\nif y:\n        b\n"])
 def test_what_an_outline_cannot_tell(text: str) -> None:
     outlined = OutlinedTree(LinkedTree(source_from_bytes(text.encode(), "shapes.py")))
-    with pytest.raises(WholeTreeNeeded):
-        outlined.complete()
+    for _ in range(2):  # what was tried in vain is not taken for complete
+        with pytest.raises(WholeTreeNeeded):
+            outlined.complete()
+
+
+def test_what_is_not_completed_has_no_place() -> None:
+    """Nodes are known by their identity, which those made later must not share with any that are gone."""
+    text = "".join(f"def f{i}(a):\n    x = f(a)(b)\n    return g(a, b)\n\n" for i in range(40))
+    tree = OutlinedTree(LinkedTree(source_from_bytes(text.encode(), "many.py")))
+    for statement, below in zip(tree.module.body, tree.module.body[1:]):
+        tree.span(statement)
+        assert not [node for node in walk(below) if id(node) in tree._positions or id(node) in tree._parents]
+
+
+def test_what_the_parser_does_not_give_back_is_no_crash(tmp_path: Path) -> None:
+    data = f"\\\nimport torch\n{LOADER}DataLoader(ImageFolder('x'))\n".encode()
+    whole = found_by(WholeTreeChecker([Settings(root=tmp_path)]), tmp_path, "a.py", data)
+    assert {diagnostic.kind for diagnostic in whole.diagnostics} == {"parser-limit"}
+    assert found_by(Checker([Settings(root=tmp_path)]), tmp_path, "a.py", data).diagnostics == ()
 
 
 def test_only_what_is_asked_about_is_completed() -> None:
@@ -246,3 +299,27 @@ def test_a_check_leaves_nothing_behind(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     assert "default=4" in tmp_path.joinpath("options.py").read_text()
+
+
+CYCLE = {  # in a.py, whose tree cannot be completed, lies what c.py's finding names
+    "a.py": "import torch\nimport argparse\nimport numpy as np\nif x:\n  pass\nif y:\n        pass\n"
+    "class Base:\n    @staticmethod\n    def parse():\n        parser = argparse.ArgumentParser()\n"
+    "        parser.add_argument('--workers', default=0, type=int)\n        return parser.parse_args()\n"
+    "import b\nclass Derived(b.Base):\n    pass\nz = 1; x = torch.tensor(np.stack(y))\n",
+    "b.py": "import torch\nimport a\nclass Base(a.Base):\n    pass\n",
+    "c.py": f"import torch\n{LOADER}import b\ndef loaders():\n    args = b.Base.parse()\n"
+    "    return DataLoader(ImageFolder('x'), num_workers=args.workers)\n",
+}
+
+
+@pytest.mark.parametrize("order", [["a.py", "b.py", "c.py"], ["c.py", "b.py", "a.py"]])
+def test_files_that_import_each_other_are_seen_alike_in_any_order(order: list[str], tmp_path: Path) -> None:
+    for name, text in CYCLE.items():
+        tmp_path.joinpath(name).write_text(text)
+    settings = [Settings(root=tmp_path)]
+    together = Checker(settings)
+    for name in order:
+        data = CYCLE[name].encode()
+        alone = found_by(Checker(settings), tmp_path, name, data)
+        assert (alone.diagnostics, bool(alone.findings)) == ((), name != "b.py")
+        assert found_by(together, tmp_path, name, data) == alone

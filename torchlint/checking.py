@@ -181,9 +181,10 @@ class Checker:
         findings: list[Finding] = []
         diagnostics: list[Diagnostic] = []
         for rule in rules:
-            failure = _ask(rule, model, selection.options.get(rule.slug, {}), findings)
+            found, failure = _ask(rule, model, selection.options.get(rule.slug, {}))
             if failure is not None and not whole:
                 return None
+            findings += found
             diagnostics += [_failure(rule, failure, source.path)] if failure is not None else []
         return findings, diagnostics
 
@@ -256,24 +257,30 @@ def _holds(trigger: bytes | tuple[bytes, ...], data: bytes, seen: dict[bytes, bo
     return known
 
 
-def _ask(rule: Rule, model: Model, options: Mapping[str, Any], into: list[Finding]) -> Exception | None:
-    """Put the rule's question; again, where it turned out to need more than an outline. Why that failed, if it did."""
+def _ask(rule: Rule, model: Model, options: Mapping[str, Any]) -> tuple[list[Finding], Exception | None]:
+    """Put the rule's question; again, where it turned out to need more than an outline. Also why that failed, if so."""
     from torchlint.syntax.linked import WholeTreeNeeded
 
+    found: list[Finding] = []
     try:
         try:
-            into.extend(rule.ask(model, dict(options)))
+            found.extend(rule.ask(model, dict(options)))
         except WholeTreeNeeded:
+            found.clear()
             model.tree.complete()
-            into.extend(rule.ask(model, dict(options)))
-    except Exception as error:  # a defect of the rule's: the other rules' findings stay
-        return error
-    return None
+            found.extend(rule.ask(model, dict(options)))
+    except Exception as error:  # a defect of the rule's: the other findings stay
+        return found, error
+    return found, None
 
 
 def _failure(rule: Rule, error: Exception, path: str) -> Diagnostic:
+    from torchlint.syntax.limits import ParserLimit
+
     if isinstance(error, RecursionError):
         return Diagnostic("parser-limit", path, f"nested too deeply for {rule.slug}")
+    if isinstance(error, ParserLimit):
+        return Diagnostic("parser-limit", path, error.message, error.position)
     return _crash(f"{rule.code} {rule.slug}", error, path)
 
 

@@ -159,8 +159,11 @@ def _attempt(
             parse(sources[path])
         except EditRefused as refused:
             return str(refused)
-        except (SourceError, ParserLimit) as error:
+        except SourceError as error:
             return f"{path} would not parse ({error.message})"
+        except ParserLimit as limit:
+            if not _is_beyond_the_parser(before):
+                return f"{path} would not parse ({limit.message})"
     source = sources.pop(state.source.path)
     others = {**state.others, **sources}
     findings, diagnostics = check(source, others)
@@ -169,6 +172,14 @@ def _attempt(
     if objection:
         return objection
     return Fixed(source, tuple(findings), (*diagnostics, *kept), (*state.applied, *batch), others)
+
+
+def _is_beyond_the_parser(source: Source) -> bool:
+    try:
+        parse(source)
+    except ParserLimit:
+        return True
+    return False
 
 
 def _edits_of(batch: Sequence[Finding]) -> list[Edit]:

@@ -31,6 +31,7 @@ from torchlint.semantics.modes import forward_facts, has_own_parameters
 from torchlint.semantics.names import names_in
 from torchlint.semantics.recording import Block, Call, Context, Event
 from torchlint.semantics.scopes import Frame
+from torchlint.syntax.tree import literal
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
@@ -294,8 +295,8 @@ def value_of_annotation(machine: Interpreter, annotation: cst.Annotation | None,
 
 
 def _promised(machine: Interpreter, node: cst.BaseExpression, name: str) -> v.Value | None:
-    if isinstance(node, cst.SimpleString):
-        text = node.value.strip("\"'")
+    text = literal(node)
+    if isinstance(text, str):
         if not _DOTTED.fullmatch(text):
             return None  # nothing else is looked at, and a string may hold what crashes the parser
         node = cst.parse_expression(text)

@@ -18,6 +18,7 @@ from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.names import code_below, code_children
 from torchlint.semantics.recording import Call
+from torchlint.syntax.tree import literal
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
@@ -287,7 +288,7 @@ class _Code:
     def _of_item(self, node: cst.Subscript) -> Graph:
         base = self.of(node.value)
         index = node.slice[0].slice
-        is_key = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)  # of a dict
+        is_key = isinstance(index, cst.Index) and literal(index.value) is not None  # of a dict
         return base if is_key else computed(iter([base]))
 
     def _of_call(self, node: cst.Call) -> Graph:

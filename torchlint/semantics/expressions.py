@@ -167,11 +167,19 @@ def _literal(text: str) -> v.Value:
         return v.Text()
 
 
+def _text_between(node: cst.FormattedString, part: cst.FormattedStringText) -> v.Value:
+    text = part.value.replace("{{", "{").replace("}}", "}")
+    if "\\" not in text:
+        return v.Const(text)
+    quote = "'''" if '"' in text else '"""'
+    return _literal(f"{'r' if 'r' in node.prefix else ''}{quote}{text}{quote}")
+
+
 def formatted(machine: Interpreter, node: cst.FormattedString) -> v.Value:
     parts: list[v.Value] = []
     for part in node.parts:
         if isinstance(part, cst.FormattedStringText):
-            parts.append(v.Const(part.value))
+            parts.append(_text_between(node, part))
         if isinstance(part, cst.FormattedStringExpression):
             value = machine.evaluate(part.expression)
             for inner in part.format_spec or ():

@@ -7,6 +7,7 @@ import libcst as cst
 from torchlint.semantics.imports import dotted
 from torchlint.semantics.names import code_below
 from torchlint.semantics.recording import Context, Loop
+from torchlint.syntax.tree import literal
 
 _STEADY_CALLS = frozenset({"isinstance", "hasattr", "callable", "getattr", "bool"})
 
@@ -50,7 +51,7 @@ def _is_fixed(node: cst.CSTNode, changing: dict[str, cst.CSTNode | None]) -> boo
         return _is_fixed(node.value, changing)
     if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
         return all(_is_fixed(e.value, changing) for e in node.elements)
-    return isinstance(node, (cst.SimpleString, cst.Integer, cst.Float))
+    return literal(node) is not None or isinstance(node, (cst.Integer, cst.Float))
 
 
 def _is_true_at_first(test: cst.CSTNode, changing: dict[str, cst.CSTNode | None]) -> bool | None:

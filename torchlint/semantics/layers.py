@@ -13,6 +13,7 @@ from torchlint.semantics import values as v
 from torchlint.semantics.callers import models_of_callers
 from torchlint.semantics.recording import Context, Event
 from torchlint.syntax.linked import expression_text
+from torchlint.syntax.tree import literal
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
@@ -118,8 +119,9 @@ def _words_asked_for(context: Context) -> Iterator[str]:
             asked = test.left.args[0].value  # type: ignore[attr-defined]
         else:
             continue
-        if isinstance(asked, cst.SimpleString) and isinstance(asked.evaluated_value, str):
-            yield asked.evaluated_value
+        word = literal(asked)
+        if isinstance(word, str):
+            yield word
 
 
 def _found(test: cst.Comparison) -> bool:

@@ -72,7 +72,10 @@ class Linker:
             if self.fresh.isdisjoint(self.shared.linker.rests_on[path]):
                 self.modules[path] = shared
                 return shared
-        tree = self.project.tree(path) if len(self._running) < _LINK_DEPTH else None
+        if len(self._running) >= _LINK_DEPTH:
+            return None
+        # What all runs share outlives the tree of the file that is checked.
+        tree = self.project.outline(path) if self.source is None else self.project.tree(path)
         return None if tree is None else self.run(machine, path, tree)
 
     def run(self, machine: Interpreter, path: Path, tree: AnyTree) -> ModuleModel:

@@ -239,8 +239,8 @@ class Entries:
                      if any(not relevant.isdisjoint(names_in(base)) for base in cls.node.bases)}
         parts = {function: names_in(function.node) for function in self.module.functions}
         owned = {function: function.owner.name for function in parts if function.owner is not None}
-        aliases = [(names_in(line.body[0].value), _targets(line)) for line in self.model.tree.module.body
-                   if isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Assign)]
+        aliases = [(names_in(small.value), _targets(small)) for line in self.model.tree.module.body
+                   if isinstance(line, cst.SimpleStatementLine) for small in line.body if isinstance(small, cst.Assign)]
         while True:
             more = {name for function, names in parts.items() if not relevant.isdisjoint(names)
                     for name in (function.name, owned.get(function, function.name))
@@ -407,9 +407,8 @@ def _runs_no_code(module: v.Value) -> bool:
                                      for item in items.elements())
 
 
-def _targets(line: cst.SimpleStatementLine) -> list[str]:
-    return [target.target.value for small in line.body if isinstance(small, cst.Assign) for target in small.targets
-            if isinstance(target.target, cst.Name)]
+def _targets(assignment: cst.Assign) -> list[str]:
+    return [target.target.value for target in assignment.targets if isinstance(target.target, cst.Name)]
 
 
 def made_for(machine: Interpreter, cls: v.Class) -> v.Instance:

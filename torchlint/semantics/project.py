@@ -44,6 +44,10 @@ class Project:
         """A file that is linked to: an outline, or the tree of the one that is checked; None if unreadable."""
         if self._checked is not None and self._checked[0] == path:
             return self._checked[1]
+        return self.outline(path)
+
+    def outline(self, path: Path) -> LinkedTree | None:
+        """A file's outline, whatever is checked: it can be kept when something else is; None if unreadable."""
         if path not in self._outlines:
             self._outlines[path] = None
             data = self.files.read(path)

@@ -21,7 +21,7 @@ from torchlint.semantics.names import names_in
 from torchlint.semantics.paths import loops_around
 from torchlint.semantics.recording import Branch, Loop, enclosing_blocks
 from torchlint.syntax.origins import Origins, last_name, own_nodes
-from torchlint.syntax.tree import Statement, Tree, walk
+from torchlint.syntax.tree import Statement, Tree, literal, walk
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
@@ -451,8 +451,8 @@ class _Reader:
             for value in given:
                 self._name_device(value, found)
         for node in walk(self.tree.module):
-            if isinstance(node, cst.SimpleString) and node not in found and isinstance(node.evaluated_value, str) \
-                    and _NUMBERED.fullmatch(node.evaluated_value):
+            text = literal(node)
+            if isinstance(text, str) and node not in found and _NUMBERED.fullmatch(text):
                 raise NotPlain("it chooses the GPU itself")
         for event in self.model.events("module_moved", "to_device", "create"):
             is_early = not event.context.calls() and self._in(block, event.site.node) is None
@@ -501,7 +501,8 @@ class _Reader:
         if last_name(call.func) == "open" and (text == "open" or text.startswith("io.")):
             mode = next((arg.value for i, arg in enumerate(call.args) if (i == 1 and arg.keyword is None)
                          or (arg.keyword is not None and arg.keyword.value == "mode")), None)
-            return mode is None or (isinstance(mode, cst.SimpleString) and set("wax+").isdisjoint(self.tree.text(mode)))
+            letters = literal(mode)
+            return mode is None or (isinstance(letters, str) and set("wax+").isdisjoint(letters))
         if qualified(self.model, call.func) == "PIL.Image.open":
             return True
         exist_ok = any(arg.keyword is not None and arg.keyword.value == "exist_ok"

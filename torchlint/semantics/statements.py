@@ -19,6 +19,7 @@ from torchlint.semantics.names import code_below, code_children, names_in, once_
 from torchlint.semantics.recording import Context
 from torchlint.semantics.scopes import Frame
 from torchlint.syntax.linked import LazyBody
+from torchlint.syntax.tree import literal
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Arm, Interpreter
@@ -174,7 +175,7 @@ def _is_main_guard(test: cst.BaseExpression) -> bool:
         return False
     sides = (test.left, test.comparisons[0].comparator)
     return any(isinstance(s, cst.Name) and s.value == "__name__" for s in sides) and any(
-        isinstance(s, cst.SimpleString) and s.evaluated_value == "__main__" for s in sides)
+        literal(s) == "__main__" for s in sides)
 
 
 def try_(machine: Interpreter, node: cst.Try | cst.TryStar) -> str | None:

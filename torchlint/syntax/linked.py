@@ -182,7 +182,7 @@ def _constant(node: ast.Constant) -> Any:
     if value is None or isinstance(value, bool):
         return _name(str(value))
     if isinstance(value, int):
-        return _make(cst.Integer, value=str(value))
+        return _make(cst.Integer, value=_digits(value))
     if isinstance(value, float):
         return _make(cst.Float, value=repr(value))
     if isinstance(value, complex):
@@ -190,6 +190,14 @@ def _constant(node: ast.Constant) -> Any:
     if isinstance(value, (str, bytes)):
         return _make(cst.SimpleString, value=repr(value))
     return _make(cst.Ellipsis)
+
+
+def _digits(value: int) -> str:
+    """A number as libcst would have it; CPython refuses to write thousands of decimal digits."""
+    return str(value) if value.bit_length() <= _MOST_DECIMAL_BITS else hex(value)
+
+
+_MOST_DECIMAL_BITS = 2_000  # about 600 digits: the least that sys.set_int_max_str_digits() can be told is 640
 
 
 def _call(node: ast.Call) -> Any:
@@ -262,12 +270,12 @@ def _clauses(generators: list[ast.comprehension]) -> Any:
 
 
 def _formatted(node: ast.JoinedStr) -> Any:
-    return _make(cst.FormattedString, parts=_parts(node))
+    return _make(cst.FormattedString, parts=_parts(node), start='f"')
 
 
 def _parts(node: ast.JoinedStr) -> list[Any]:
     return [_field(part) if isinstance(part, ast.FormattedValue) else
-            _make(cst.FormattedStringText, value=_literal(part)) for part in node.values]
+            _make(cst.FormattedStringText, value=_written(part)) for part in node.values]
 
 
 def _field(node: ast.FormattedValue) -> Any:
@@ -276,8 +284,10 @@ def _field(node: ast.FormattedValue) -> Any:
                  format_spec=_parts(node.format_spec) if isinstance(node.format_spec, ast.JoinedStr) else None)
 
 
-def _literal(node: ast.expr) -> str:
-    return str(node.value) if isinstance(node, ast.Constant) else ""
+def _written(node: ast.expr) -> str:
+    """What is between the fields of a joined string, as it stands in a file."""
+    text = str(node.value) if isinstance(node, ast.Constant) else ""
+    return text.replace("\\", "\\\\").replace("{", "{{").replace("}", "}}")
 
 
 def _yield_from(node: ast.YieldFrom) -> Any:
@@ -315,7 +325,13 @@ def _expression(node: Any) -> Any:
 
 
 class UnreadExpression(cst.BaseExpression):
-    """An expression of a newer Python, of which nothing is known."""
+    """An expression of a newer Python, or in a place that only a newer one has, of which nothing is known."""
+
+    def _codegen_impl(self, state: Any) -> NoReturn:
+        raise WholeTreeNeeded
+
+    def _visit_and_replace_children(self, visitor: Any) -> NoReturn:
+        raise WholeTreeNeeded
 
 
 _EXPRESSIONS: dict[type, Callable[[Any], Any]] = {

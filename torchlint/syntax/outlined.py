@@ -4,7 +4,8 @@ Most files have nothing to be reported, and most of the others little: libcst pa
 statements that somebody asks about, and what it knows is put into the outline's own nodes. What was
 learnt of these (values, events, what ran) stays true, so that no file is interpreted twice. Nodes that
 libcst writes otherwise (a string of several pieces, a line of several statements) keep libcst's in the
-tree, and are told as another name for it.
+tree, and are told as another name for it. What stands between the top-level statements (blank lines,
+comments: ``leading_lines`` and the last block's ``footer``) is in no node of an outline.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from torchlint.syntax.linked import (
     WholeTreeNeeded,
     parsed_from,
 )
+from torchlint.syntax.source import Source
 from torchlint.syntax.tree import NO_NODES, Node, Tree, children, code_fields, deeper_recursion, parsed, walk
 
 _INDENT = " " * 4  # of a file that indents nothing
@@ -33,12 +35,12 @@ _INDENT = " " * 4  # of a file that indents nothing
 
 @dataclasses.dataclass(slots=True)
 class _Part:
-    """Top-level statements that share lines: one, but for ``a; b``."""
+    """Top-level statements that share lines, continued ones as well: one, but for ``a; b``."""
 
     first_line: int
     last_line: int
     statements: list[Any]
-    is_complete: bool = False
+    whole: cst.Module | None = None  # what libcst made of them; kept, as it is known by its identity, too
 
 
 class OutlinedTree(Tree):
@@ -46,7 +48,8 @@ class OutlinedTree(Tree):
 
     def __init__(self, linked: LinkedTree) -> None:
         super().__init__(linked.source, linked.own_module())
-        self._parts = _parts(linked.parsed, self.module.body)
+        self._parts = _parts(self.source, linked.parsed, self.module.body)
+        self._is_beyond = False  # whether a part could not be completed
         self._aliases: dict[Any, Node] = {}  # keeps alive what is known by its identity
         _set(self.module, "default_indent", self._indent(linked.parsed))
 
@@ -73,22 +76,27 @@ class OutlinedTree(Tree):
         return _INDENT
 
     def _complete(self, part: _Part) -> None:
-        if part.is_complete:
-            return
-        part.is_complete = True
+        if self._is_beyond:
+            raise WholeTreeNeeded
+        if part.whole is None:
+            self._is_beyond = True  # until all went well: what is half done must not be taken for complete
+            part.whole = self._completed(part)
+            self._is_beyond = False
+
+    def _completed(self, part: _Part) -> cst.Module:
         starts = self.source.line_starts
         begin = starts[part.first_line - 1]
         text = self.source.text[begin : starts[part.last_line] if part.last_line < len(starts) else None]
+        completion = _Completion()
         try:
             with deeper_recursion():
                 whole = parsed(text)
-                completion = _Completion()
+                if whole.default_indent != self.module.default_indent and _has_suites(whole):
+                    raise WholeTreeNeeded  # libcst's blocks know their indentation only where it is another
                 body = completion.body(part.statements, whole.body)
         except (cst.ParserSyntaxError, RecursionError):
             raise WholeTreeNeeded from None
         _set(whole, "body", body)
-        if whole.default_indent != self.module.default_indent and _has_suites(whole):
-            raise WholeTreeNeeded  # libcst's blocks know their indentation only where it differs from the default
         self._put(part.statements, body)
         self._learn(whole, self.module, begin, text)
         self._aliases.update(completion.aliases)
@@ -97,6 +105,7 @@ class OutlinedTree(Tree):
                 self._positions[id(ours)] = self._positions[id(theirs)]
             if id(theirs) in self._parents:
                 self._parents[id(ours)] = self._parents[id(theirs)]
+        return whole
 
     def _put(self, outlined: Sequence[Any], body: Sequence[Any]) -> None:
         """Put whole statements in their place; into a new row, as somebody may be going through the old one."""
@@ -107,17 +116,22 @@ class OutlinedTree(Tree):
             _set(self.module, "body", row)
 
 
-def _parts(parsed: Sequence[ast.stmt], statements: Sequence[Any]) -> list[_Part]:
+def _parts(source: Source, parsed: Sequence[ast.stmt], statements: Sequence[Any]) -> list[_Part]:
     parts: list[_Part] = []
     for node, statement in zip(parsed, statements, strict=True):
         first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
         last = node.end_lineno or node.lineno
-        if parts and first <= parts[-1].last_line:
+        if parts and (first <= parts[-1].last_line or _is_continued(source, first - 1)):
             parts[-1].statements.append(statement)
             parts[-1].last_line = max(parts[-1].last_line, last)
         else:
             parts.append(_Part(first, last, [statement]))
     return parts
+
+
+def _is_continued(source: Source, line: int) -> bool:
+    begin, finish = source.line_starts[line - 1 : line + 1]
+    return source.text[begin:finish].rstrip("\r\n").endswith("\\")
 
 
 def _line_of(node: Any) -> int | None:

@@ -19,15 +19,15 @@ from libcst._nodes.internal import CodegenState  # the hook that libcst's own po
 
 from torchlint.findings import Position, Span
 from torchlint.syntax.limits import ParserLimit, check_limits
-from torchlint.syntax.linked import LazyBody
+from torchlint.syntax.linked import LazyBody, UnreadExpression
 from torchlint.syntax.source import Source, SourceError
 
 Statement = libcst.SimpleStatementLine | libcst.BaseCompoundStatement
 Node = libcst.CSTNode
 
 __all__ = [
-    "NO_NODES", "Node", "ParserLimit", "Statement", "Tree", "children", "code_fields", "deeper_recursion", "parse",
-    "parsed", "same_code", "walk",
+    "NO_NODES", "Node", "ParserLimit", "Statement", "Tree", "children", "code_fields", "deeper_recursion", "literal",
+    "parse", "parsed", "same_code", "walk",
 ]
 
 
@@ -347,9 +347,15 @@ def walk(node: Node) -> Iterator[Node]:
         waiting.extend(reversed(list(children(here))))
 
 
+def literal(node: Any) -> str | bytes | None:
+    """What a string says that is written out, in a piece or in several side by side; None for any other node."""
+    written = isinstance(node, libcst.SimpleString | libcst.ConcatenatedString)
+    return node.evaluated_value if written else None
+
+
 def same_code(a: Any, b: Any) -> bool:
     """Whether two nodes of one tree, or of one outline, are written alike but for layout."""
-    if a.__class__ is not b.__class__:
+    if a.__class__ is not b.__class__ or isinstance(a, UnreadExpression):
         return False
     if isinstance(a, tuple | list):
         return len(a) == len(b) and all(map(same_code, a, b))

@@ -296,6 +296,28 @@ rule.bad(
     """
     import torch
 
+    try:
+        def once(model: torch.nn.Module, x): model.eval(); print(model(x).mean().item())
+    #                                                            ^^^^^^^^
+    except ImportError:
+        pass
+    """,
+    fixed="""
+    import torch
+
+    try:
+        @torch.no_grad()
+        def once(model: torch.nn.Module, x): model.eval(); print(model(x).mean().item())
+    except ImportError:
+        pass
+    """,
+    applicability=Applicability.SAFE,
+    show=False,
+)
+rule.bad(
+    """
+    import torch
+
     async def serve(model: torch.nn.Module, queue):
         model.eval()
         while True:
@@ -1231,9 +1253,11 @@ def _without_gradients(tree: Tree, wasted: Wasted) -> Fix | None:
 
 
 def _on_one_line(tree: Tree, wasted: Wasted, statements: list[Statement]) -> cst.FunctionDef | None:
-    """The function that is the statement to wrap, as its body stands on its own line."""
+    """The function that is the statement to wrap, or lies in it, as its body stands on its own line."""
     around = next((node for node in tree.ancestors(wasted.first.node) if isinstance(node, cst.FunctionDef)), None)
-    return around if around in statements else None
+    if around is None or {around, *tree.ancestors(around)}.isdisjoint(statements):
+        return None
+    return around
 
 
 def _turns_off(tree: Tree, function: cst.FunctionDef | None) -> bool:

@@ -40,7 +40,7 @@ from torchlint.rules.rule import Rule, Training
 from torchlint.semantics import knowledge
 from torchlint.semantics import values as v
 from torchlint.syntax import editing
-from torchlint.syntax.tree import walk
+from torchlint.syntax.tree import literal, walk
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
@@ -548,7 +548,7 @@ def _is_pure(node: cst.BaseExpression) -> bool:
         return _is_pure(node.value)
     if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
         return _is_pure(node.value) and _is_pure(node.slice[0].slice.value)
-    return isinstance(node, cst.Name | cst.SimpleString | cst.Integer)
+    return isinstance(node, cst.Name | cst.Integer) or literal(node) is not None
 
 
 def _steps(node: cst.BaseExpression, factory: cst.Call) -> list[str] | None:

@@ -8,7 +8,7 @@ import libcst
 
 from torchlint.findings import Edit
 from torchlint.syntax.editing.layout import break_before, margin_of_replaced, realigned
-from torchlint.syntax.tree import Tree
+from torchlint.syntax.tree import Tree, literal
 
 _TRIVIA = re.compile(r"(?P<comment>#[^\r\n]*)|(?P<comma>,)|(?P<newline>\r\n?|\n)")
 
@@ -88,7 +88,7 @@ def _may_hold(mapping: libcst.BaseExpression, name: str) -> bool:
         return True
     for element in mapping.elements:
         key = element.key if isinstance(element, libcst.DictElement) else None
-        if not isinstance(key, libcst.SimpleString) or key.evaluated_value == name:
+        if literal(key) in (None, name):
             return True
     return False
 
