@@ -23,6 +23,13 @@ class Outcome:
     files: dict[str, bytes]
 
 
+class StrictChecker(Checker):
+    """A Checker that hides no defect behind a second look."""
+
+    def outline_failed(self, error: Exception) -> None:
+        raise AssertionError("the outline of a source failed") from error
+
+
 class WholeTreeChecker(Checker):
     """A Checker that looks at every file's whole tree from the start."""
 
@@ -36,7 +43,7 @@ class Project:
     folder: Path
     rule: Rule
     options: dict[str, Any]
-    checker: type[Checker] = Checker
+    checker: type[Checker] = StrictChecker
 
     def run(self, files: dict[str, bytes], mode: Mode = Mode.CHECK) -> Outcome:
         """Write the files, check them all, and apply what the mode asks for."""

@@ -139,7 +139,10 @@ CONTENTS = {
         "from torch import nn\ndef conv(a, b):\n    return nn.Conv2d(a, b, 3, bias=False)\n",
         "from torch.nn import Conv2d as conv\n",
     ],
-    "models/__init__.py": ["", "from .net import Net\nfrom .base import Base\n", "from .net import Net\n", "from .net import *\nfrom .layers import conv\n"],
+    "models/__init__.py": [
+        "", "from .net import Net\nfrom .base import Base\n", "from .net import Net\n",
+        "from .net import *\nfrom .layers import conv\n",
+    ],
     "data/loaders.py": [
         """
         import torch

@@ -53,6 +53,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         extend-unsafe-fixes = ["TL901"]
         unsafe-fixes = true
         output-format = "concise"
+        cache-dir = "kept"
         [rules.third-rule]
         limit = 5
         """,
@@ -78,9 +79,10 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         extend_unsafe_fixes=("TL901",),
         unsafe_fixes=True,
         output_format="concise",
+        cache_dir="kept",
         rules={"third-rule": {"limit": 5}},
     )
-    assert len(KEYS) == 18
+    assert len(KEYS) == 19
 
 
 @pytest.mark.parametrize(

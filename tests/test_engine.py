@@ -19,6 +19,7 @@ from torchlint.config import ConfigError, Configuration, Settings
 from torchlint.discovery import Target, discover, stdin_target
 from torchlint.findings import Diagnostic
 from torchlint.reporting import Display
+from torchlint.semantics.project import Project
 
 FORKS = sys.platform.startswith("linux")
 forks_only = pytest.mark.skipif(not FORKS, reason="a new interpreter does not know the throwaway rules")
@@ -191,7 +192,7 @@ def test_a_crash_of_the_interpreter_is_reported(tmp_path: Path, monkeypatch: pyt
     with throwaway.installed():
         # The real _model, around an interpreter that fails.
         monkeypatch.setattr(Checker, "_model", REAL_MODEL)
-        monkeypatch.setattr(Checker, "_project", lambda self, task: (_ for _ in ()).throw(KeyError("x")))
+        monkeypatch.setattr(Project, "adopt", lambda *_, **__: (_ for _ in ()).throw(KeyError("x")))
         (result,) = results(tmp_path)
     assert [(d.kind, d.path) for d in result.diagnostics] == [("rule-crash", "a.py")]
     assert "the interpreter crashed: KeyError: 'x'" in result.diagnostics[0].message

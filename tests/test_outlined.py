@@ -11,7 +11,7 @@ from typing import Any
 import libcst as cst
 import pytest
 
-from tests.harness import WholeTreeChecker
+from tests.harness import StrictChecker, WholeTreeChecker
 from tests.throwaway import make_rule
 from torchlint.checking import Checker, FileResult, Task, _ask
 from torchlint.config import Settings
@@ -139,7 +139,7 @@ def test_a_question_that_is_put_again_is_answered_once(tmp_path: Path) -> None:
     assert [finding.message for finding in findings] == ["whole"]
 
 
-class OutlineChecker(Checker):
+class OutlineChecker(StrictChecker):
     """A Checker that never looks at a whole tree from the start."""
 
     looks = (False,)
@@ -150,7 +150,7 @@ def test_outlines_and_whole_trees_show_the_same(name: str, tmp_path: Path) -> No
     data = SOURCES[name].encode()
     whole = found_by(WholeTreeChecker([Settings(root=tmp_path)]), tmp_path, "net.py", data)
     assert whole.diagnostics == ()
-    assert found_by(Checker([Settings(root=tmp_path)]), tmp_path, "net.py", data) == whole
+    assert found_by(StrictChecker([Settings(root=tmp_path)]), tmp_path, "net.py", data) == whole
     assert bool(whole.findings) == (name in REPORTED)
 
 
@@ -264,7 +264,7 @@ def test_what_the_parser_does_not_give_back_is_no_crash(tmp_path: Path) -> None:
     data = f"\\\nimport torch\n{LOADER}DataLoader(ImageFolder('x'))\n".encode()
     whole = found_by(WholeTreeChecker([Settings(root=tmp_path)]), tmp_path, "a.py", data)
     assert {diagnostic.kind for diagnostic in whole.diagnostics} == {"parser-limit"}
-    assert found_by(Checker([Settings(root=tmp_path)]), tmp_path, "a.py", data).diagnostics == ()
+    assert found_by(StrictChecker([Settings(root=tmp_path)]), tmp_path, "a.py", data).diagnostics == ()
 
 
 def test_only_what_is_asked_about_is_completed() -> None:
@@ -317,9 +317,9 @@ def test_files_that_import_each_other_are_seen_alike_in_any_order(order: list[st
     for name, text in CYCLE.items():
         tmp_path.joinpath(name).write_text(text)
     settings = [Settings(root=tmp_path)]
-    together = Checker(settings)
+    together = StrictChecker(settings)
     for name in order:
         data = CYCLE[name].encode()
-        alone = found_by(Checker(settings), tmp_path, name, data)
+        alone = found_by(StrictChecker(settings), tmp_path, name, data)
         assert (alone.diagnostics, bool(alone.findings)) == ((), name != "b.py")
         assert found_by(together, tmp_path, name, data) == alone

@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests import throwaway
+from tests.harness import StrictChecker
 from torchlint import engine, memory
-from torchlint.checking import Checker, FileResult, Mode, Task
+from torchlint.checking import FileResult, Mode, Task
 from torchlint.config import Configuration, Settings
 from torchlint.discovery import discover
 from torchlint.rules import all_rules
@@ -64,7 +65,7 @@ def texts(draw: st.DrawFn) -> bytes:
 
 def checked(data: bytes, mode: Mode = Mode.CHECK, name: str = "a.py") -> FileResult:
     task = Task(NOWHERE / name, name, 0, NOWHERE, None)
-    checker = Checker([Settings(root=NOWHERE)], mode)
+    checker = StrictChecker([Settings(root=NOWHERE)], mode)
     return memory.with_deep_stack(lambda: checker.check_bytes(data, task))
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import Project, WholeTreeChecker, encoded, recorded
-from torchlint.checking import Checker, Mode, screened
+from tests.harness import Project, StrictChecker, WholeTreeChecker, encoded, recorded
+from torchlint.checking import Mode, screened
 from torchlint.findings import Applicability, Finding
 from torchlint.rules import Rule, all_rules
 from torchlint.rules.docs import REQUIRED, as_text, drift, sections
@@ -126,7 +126,7 @@ def test_ok_examples_are_silent_and_reach_the_question(case: Case, tmp_path: Pat
     if rule.family == "suppression":  # the engine answers these itself, after the others
         assert project(case, tmp_path).run(encoded(example.sources)).findings == []
         return
-    for checker in (Checker, WholeTreeChecker):
+    for checker in (StrictChecker, WholeTreeChecker):
         with recorded(rule) as asked:
             outcome = Project(tmp_path, rule, dict(example.options), checker).run(encoded(example.sources))
         assert MAIN in asked

@@ -74,7 +74,7 @@ class FileResult:
     lines: tuple[tuple[Place, str], ...] = ()
     applied: tuple[Applied, ...] = ()
     rewrites: tuple[Rewrite, ...] = ()
-    notes: Notes = field(default_factory=dict)
+    notes: Notes = field(default_factory=dict, compare=False)
 
 
 class Checker:
@@ -159,9 +159,9 @@ class Checker:
             look = self._look(source, task, selection, rules, project, whole=whole)
             if look is not None:
                 findings, diagnostics = look
-                break
-        # What lies in another file is reported when that file is checked.
-        return [finding for finding in dict.fromkeys(findings) if finding.path == source.path], diagnostics
+                # What lies in another file is reported when that file is checked.
+                return [finding for finding in dict.fromkeys(findings) if finding.path == source.path], diagnostics
+        raise AssertionError("the last look is at the whole tree")
 
     looks: tuple[bool, ...] = (False, True)
     """Whether a source is looked at as a whole tree, one look after the other until one can tell.
@@ -183,6 +183,7 @@ class Checker:
         for rule in rules:
             found, failure = _ask(rule, model, selection.options.get(rule.slug, {}))
             if failure is not None and not whole:
+                self._give_up(failure)
                 return None
             findings += found
             diagnostics += [_failure(rule, failure, source.path)] if failure is not None else []
@@ -193,7 +194,8 @@ class Checker:
     ) -> Model | Diagnostic | None:
         """The model of a source, or why there is none: the one place that calls into the interpreter."""
         from torchlint.semantics.model import build_model
-        from torchlint.syntax.tree import ParserLimit
+        from torchlint.syntax.limits import ParserLimit
+        from torchlint.syntax.linked import WholeTreeNeeded
 
         names = frozenset[str]().union(*(rule.names for rule in rules)) if all(rule.names for rule in rules) else None
         try:
@@ -204,8 +206,23 @@ class Checker:
         except ParserLimit as limit:
             return Diagnostic("parser-limit", source.path, limit.message, limit.position)
         except Exception as error:
-            self.forget_projects()  # it was left half done
-            return _half_done(error, source.path) if whole else None
+            if not isinstance(error, WholeTreeNeeded):
+                self.forget_projects()  # it was left half done
+            if whole:
+                return _half_done(error, source.path)
+            self._give_up(error)
+            return None
+
+    def _give_up(self, error: Exception) -> None:
+        """Leave an outline for the whole tree, because of this."""
+        from torchlint.syntax.limits import ParserLimit
+        from torchlint.syntax.linked import WholeTreeNeeded
+
+        if not isinstance(error, (WholeTreeNeeded, ParserLimit, RecursionError, MemoryError)):
+            self.outline_failed(error)
+
+    def outline_failed(self, error: Exception) -> None:
+        """Called where an outline fails by a defect of torchlint's. The whole tree may do: a user need not know."""
 
     def _project(self, task: Task) -> Project:
         from torchlint.semantics.project import Project

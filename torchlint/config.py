@@ -58,7 +58,7 @@ class Settings:
     extend_unsafe_fixes: tuple[str, ...] = ()
     unsafe_fixes: bool = False
     output_format: str | None = None
-    cache_dir: Path | None = None
+    cache_dir: str = ".torchlint_cache"
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
@@ -68,8 +68,8 @@ class Settings:
 
     @property
     def cache_folder(self) -> Path:
-        """Where results are kept: a folder beside the configuration, unless it names another."""
-        return self.root / (self.cache_dir or ".torchlint_cache")
+        """Where results are kept: by default beside the configuration."""
+        return self.root / Path(self.cache_dir).expanduser()
 
     def excluded_patterns(self) -> tuple[str, ...]:
         return self.exclude + self.extend_exclude
@@ -223,10 +223,10 @@ def _boolean(value: Any) -> bool:
     return value
 
 
-def _path(value: Any) -> Path:
-    if not isinstance(value, str):
+def _path(value: Any) -> str:
+    if not isinstance(value, str) or not value:
         raise _WrongType("a path in quotes", "", value)
-    return Path(value).expanduser()
+    return value
 
 
 def _version(value: Any) -> TorchVersion:

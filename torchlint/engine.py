@@ -166,7 +166,7 @@ def run(
     if plan.tasks:
         _preload()
         _execute(plan, mode, jobs, on_result)
-    if plan.cache is not None:
+    if plan.cache is not None and mode is Mode.CHECK:
         plan.cache.save()
     return Run(sorted(results, key=lambda result: result.path), len(targets))
 

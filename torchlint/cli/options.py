@@ -88,7 +88,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--isolated", is_flag=True, help="Use no configuration file."),
     click.option("-n", "--no-cache", is_flag=True, envvar="TORCHLINT_NO_CACHE",
                  help="Neither use nor keep results of earlier runs."),
-    click.option("--cache-dir", type=click.Path(file_okay=False, path_type=Path), envvar="TORCHLINT_CACHE_DIR",
+    click.option("--cache-dir", type=click.Path(file_okay=False, resolve_path=True), envvar="TORCHLINT_CACHE_DIR",
                  metavar="FOLDER", help="Where to keep them; `.torchlint_cache` by default."),
     click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes; by default one a CPU."),
 )

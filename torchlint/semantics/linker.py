@@ -13,7 +13,7 @@ from torchlint.semantics.attributes import Deferred, Lazy, ProjectModule
 from torchlint.semantics.project import AnyTree, Project
 from torchlint.semantics.recording import Block, Context
 from torchlint.semantics.scopes import ModuleModel
-from torchlint.syntax.linked import LazyBody
+from torchlint.syntax.suites import inside
 
 if TYPE_CHECKING:
     from torchlint.semantics.interpreter import Interpreter
@@ -195,8 +195,7 @@ def _self_assignments(function: v.Function, found: dict[str, list[tuple[v.Functi
         elif cls is cst.AugAssign or cls is cst.AnnAssign:
             targets = [node.target]
         else:
-            if cls in _NESTED:
-                waiting.extend(_NESTED[cls](node))
+            waiting.extend(inside(node))
             continue
         for target in targets:
             parts = [e.value for e in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else [target]
@@ -204,20 +203,6 @@ def _self_assignments(function: v.Function, found: dict[str, list[tuple[v.Functi
                 if isinstance(part, cst.Attribute) and isinstance(part.value, cst.Name) \
                         and part.value.value == receiver:
                     found.setdefault(part.attr.value, []).append((function, node))
-
-
-_NESTED: dict[type, Any] = {
-    cst.IndentedBlock: lambda n: n.body,
-    LazyBody: lambda n: n.body,
-    cst.SimpleStatementSuite: lambda n: n.body,
-    cst.SimpleStatementLine: lambda n: n.body,
-    cst.For: lambda n: [n.body, *([n.orelse] if n.orelse else [])],
-    cst.While: lambda n: [n.body],
-    cst.With: lambda n: [n.body],
-    cst.If: lambda n: [n.body, *([n.orelse] if n.orelse else [])],
-    cst.Else: lambda n: [n.body],
-    cst.Try: lambda n: [n.body, *(h.body for h in n.handlers), *(p.body for p in (n.orelse, n.finalbody) if p)],
-}
 
 
 class SharedBodies:

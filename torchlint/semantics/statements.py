@@ -18,7 +18,7 @@ from torchlint.semantics.library import enter
 from torchlint.semantics.names import code_below, code_children, names_in, once_per_node
 from torchlint.semantics.recording import Context
 from torchlint.semantics.scopes import Frame
-from torchlint.syntax.linked import LazyBody
+from torchlint.syntax.suites import inside
 from torchlint.syntax.tree import literal
 
 if TYPE_CHECKING:
@@ -310,8 +310,8 @@ def assigned_names(body: cst.BaseSuite) -> frozenset[str]:
                 _target_names(target.target, names)
         elif cls is cst.AugAssign or cls is cst.AnnAssign:
             _target_names(node.target, names)
-        elif cls in _SUITES:
-            waiting.extend(_SUITES[cls](node))
+        else:
+            waiting.extend(inside(node))
             if cls is cst.For:
                 _target_names(node.target, names)
     return frozenset(names)
@@ -323,30 +323,6 @@ def _target_names(target: cst.BaseExpression, names: set[str]) -> None:
     elif isinstance(target, (cst.Tuple, cst.List)):
         for element in target.elements:
             _target_names(element.value, names)
-
-
-def _if_parts(node: cst.If) -> list[Any]:
-    return [node.body] if node.orelse is None else [node.body, node.orelse]
-
-
-def _try_parts(node: cst.Try | cst.TryStar) -> list[Any]:
-    return [node.body, *(h.body for h in node.handlers), *(p.body for p in (node.orelse, node.finalbody) if p)]
-
-
-_SUITES: dict[type, Callable[[Any], Any]] = {
-    cst.IndentedBlock: lambda n: n.body,
-    LazyBody: lambda n: n.body,
-    cst.SimpleStatementSuite: lambda n: n.body,
-    cst.SimpleStatementLine: lambda n: n.body,
-    cst.For: lambda n: [n.body],
-    cst.While: lambda n: [n.body],
-    cst.With: lambda n: [n.body],
-    cst.If: _if_parts,
-    cst.Else: lambda n: [n.body],
-    cst.Try: _try_parts,
-    cst.TryStar: _try_parts,
-    cst.Match: lambda n: [c.body for c in n.cases],
-}
 
 
 # ------------------------------------------------------------ with, def, class
