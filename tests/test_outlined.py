@@ -134,7 +134,7 @@ def test_a_question_that_is_put_again_is_answered_once(tmp_path: Path) -> None:
             raise WholeTreeNeeded
 
     source = source_from_bytes(b"import torch\ndef f():\n    pass\n", "a.py")
-    findings, failure = _ask(rule, build_model(Project(tmp_path), source, tmp_path / "a.py"), {})
+    findings, failure = _ask(rule, build_model(Project(tmp_path, tmp_path), source, tmp_path / "a.py"), {})
     assert failure is None
     assert [finding.message for finding in findings] == ["whole"]
 

@@ -41,7 +41,8 @@ class Task:
     """One file to check. ``settings`` is an index, so that a task is cheap to send to a worker.
 
     Where it is not ``on_disk`` (standard input, an editor's buffer) fixes may edit no other file.
-    ``configuration`` finds the settings of those; without one they have the task's own.
+    ``configuration`` finds the settings of those; without one they have the task's own. Names in
+    reports are relative to the ``working_folder``, whatever that of the process is.
     """
 
     path: Path
@@ -52,6 +53,7 @@ class Task:
     size: int = 0
     on_disk: bool = True
     configuration: Configuration | None = None
+    working_folder: Path = field(default_factory=Path.cwd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,7 @@ class Checker:
         from torchlint.semantics.project import Project
 
         if task.root not in self._projects:
-            self._projects[task.root] = Project(task.root)
+            self._projects[task.root] = Project(task.root, task.working_folder)
         return self._projects[task.root]
 
     def changed_project(self, task: Task, changed: Mapping[Path, Source]) -> Project:

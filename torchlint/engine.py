@@ -17,6 +17,8 @@ from torchlint.requirements import required_torch
 from torchlint.selection import Selection, check_selectors, needs_rules, selection_of
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from torchlint.cache.store import Cache
     from torchlint.rules.rule import Rule
 
@@ -139,11 +141,12 @@ OnDone = Callable[[int, int], None]
 
 def run(
     targets: Sequence[Target], mode: Mode = Mode.CHECK, *, jobs: int | None = None, on_done: OnDone | None = None,
-    cached: bool = False,
+    cached: bool = False, executor: Executor | None = None,
 ) -> Run:  # fmt: skip
     """Check files. ConfigError where their settings name what does not exist; nothing else is raised.
 
-    ``cached``: use what earlier runs came to, and keep what this one does.
+    ``cached``: use what earlier runs came to, and keep what this one does. ``executor``: check them on
+    its processes, which must see the same files, and not on ``jobs`` processes here.
     """
     plan = _Plan(_cache() if cached else None, mode)
     for target in targets:
@@ -165,7 +168,7 @@ def run(
 
     if plan.tasks:
         _preload()
-        _execute(plan, mode, jobs, on_result)
+        _execute(plan, mode, jobs, executor, on_result)
     if plan.cache is not None and mode is Mode.CHECK:
         plan.cache.save()
     return Run(sorted(results, key=lambda result: result.path), len(targets))
@@ -228,7 +231,14 @@ def selection_for(settings: Settings) -> Selection:
     return selection_of(settings)
 
 
-def _execute(plan: _Plan, mode: Mode, jobs: int | None, on_result: Callable[[FileResult], None]) -> None:
+def _execute(
+    plan: _Plan, mode: Mode, jobs: int | None, executor: Executor | None, on_result: Callable[[FileResult], None]
+) -> None:
+    if executor is not None:
+        from torchlint import executors
+
+        executors.run_on(executor, plan.tasks, plan.settings, mode, on_result)
+        return
     size = sum(task.size for task in plan.tasks)
     quick = work.starts_quickly()
     alone = len(plan.tasks) == 1 and size <= _ALONE_AT_MOST

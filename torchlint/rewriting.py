@@ -47,7 +47,7 @@ def _fixed(checker: Checker, data: bytes, source: Source, task: Task, *, unsafe:
     if fixed.source.text != source.text:
         rewrites.append(Rewrite(task.path, task.shown, data, fixed.source.data))
     for shown, other in fixed.others.items():
-        rewrites.append(Rewrite(_path(shown), shown, session.bytes_read[shown], other.data))
+        rewrites.append(Rewrite(task.working_folder / shown, shown, session.bytes_read[shown], other.data))
     return FileResult(
         task.shown,
         fixed.findings,
@@ -75,7 +75,7 @@ _STRICTNESS = (Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY)
 
 def _limit(checker: Checker, finding: Finding, edit: Edit, task: Task) -> Applicability:
     """As what a fix of the finding may make an edit in another file."""
-    path = _path(edit.span.path)
+    path = task.working_folder / edit.span.path
     try:
         settings = checker.settings_of(path, task)
         selection = checker.selection_for(settings, path)
@@ -116,12 +116,12 @@ class _Session:
         """The findings in a changed text, seen by a project that knows the other changed files."""
         if source is self._original and not others:
             return self._checker.found(source, self._task)
-        changed = {_path(shown): other for shown, other in others.items()}
+        changed = {self._task.working_folder / shown: other for shown, other in others.items()}
         return self._checker.found(source, self._task, self._checker.changed_project(self._task, changed))
 
     def read(self, shown: str) -> Source | None:
         """Another file of the project for a fix to edit; None where it is somebody else's, or cannot be read."""
-        path = _path(shown)
+        path = self._task.working_folder / shown
         if not self._task.on_disk or not _is_of_project(path, self._task):
             return None
         try:
@@ -134,10 +134,6 @@ class _Session:
 
 
 _EXCLUDED = frozenset(DEFAULT_EXCLUDE)
-
-
-def _path(shown: str) -> Path:
-    return Path.cwd() / shown
 
 
 def _written_to(findings: Sequence[Finding]) -> tuple[Applied, ...]:

@@ -87,9 +87,32 @@ def guarded(checker: Checker, task: Task, data: bytes | None = None) -> FileResu
         return lost(task, kind, f"{type(error).__name__}: {error}{origin_of(error)}")
 
 
+_turn = threading.Lock()
+_checkers: dict[str, Checker] = {}
+
+
+def check_batch(run: str, tasks: Sequence[Task], settings: Sequence[Settings], mode: Mode) -> list[FileResult]:
+    """The results of some of a run's tasks, in a process that serves several runs, or several batches of one.
+
+    What the files of a project have in common is kept until another run's batch comes: files may
+    have changed then.
+    """
+    with _turn:  # threads of one process would gain nothing, and share what is kept
+        checker = _checkers.get(run)
+        if checker is None:
+            _checkers.clear()
+            checker = _checkers[run] = Checker(settings, mode)
+        results: list[FileResult] = []
+        _in_order(checker, tasks, results.append)
+        return results
+
+
 def run_here(tasks: Sequence[Task], settings: Sequence[Settings], mode: Mode, on_result: OnResult) -> None:
     """Check the tasks one after the other in this process."""
-    checker = Checker(settings, mode)
+    _in_order(Checker(settings, mode), tasks, on_result)
+
+
+def _in_order(checker: Checker, tasks: Sequence[Task], on_result: OnResult) -> None:
     keeper = Housekeeper(checker, MEMORY, replaceable=False)
 
     def work() -> None:

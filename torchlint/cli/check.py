@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +17,9 @@ from torchlint.cli.progress import Bar
 from torchlint.config import ConfigError, Settings
 from torchlint.findings import Diagnostic
 from torchlint.reporting import Report
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 STDIN = "-"
 
@@ -70,8 +74,9 @@ def _from_files(request: Request, settings: Settings) -> int:
     if not found.targets and not found.problems:
         output.warn(f"no Python files or notebooks under {', '.join(request.paths)}")
     mode = _mode(request, settings)
-    with Bar() as bar:
-        done = engine.run(found.targets, mode, jobs=request.jobs, on_done=bar.update, cached=not request.no_cache)
+    with _executor(request) as executor, Bar() as bar:
+        done = engine.run(found.targets, mode, jobs=request.jobs, on_done=bar.update, cached=not request.no_cache,
+                          executor=executor)
     results = done.results
     if request.diff:
         _write_diff(results, sys.stdout)
@@ -80,6 +85,14 @@ def _from_files(request: Request, settings: Settings) -> int:
 
         results = save(results, found.targets, mode)
     return _report(request, settings, results, found.problems, len(found.targets), sys.stdout)
+
+
+def _executor(request: Request) -> AbstractContextManager[Executor | None]:
+    if request.executor is None:
+        return nullcontext()
+    from torchlint import executors
+
+    return executors.opened(request.executor)
 
 
 def _from_stdin(request: Request, settings: Settings) -> int:

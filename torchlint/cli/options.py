@@ -55,6 +55,7 @@ class Request:
     stdin_filename: str | None = None
     jobs: int | None = None
     no_cache: bool = False
+    executor: str | None = None
 
 
 _NAMES_HELP = "slugs, codes, prefixes of codes, families or `all`, separated by commas"
@@ -90,6 +91,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
                  help="Neither use nor keep results of earlier runs."),
     click.option("--cache-dir", type=click.Path(file_okay=False, resolve_path=True), envvar="TORCHLINT_CACHE_DIR",
                  metavar="FOLDER", help="Where to keep them; `.torchlint_cache` by default."),
+    click.option("--executor", metavar="dask:ADDRESS", help="Check files on a Dask cluster that sees them."),
     click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes; by default one a CPU."),
 )
 

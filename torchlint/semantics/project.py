@@ -27,8 +27,9 @@ _LARGEST_LINKED = 400_000  # bytes; a larger file is generated, not written
 class Project:
     """A folder of Python files that import each other. Trees are shared by all runs over the project."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, working_folder: Path) -> None:
         self.root = root
+        self._working_folder = working_folder  # what names in reports are relative to
         self.files = Files(root)
         self._outlines: dict[Path, LinkedTree | None] = {}
         self._checked: tuple[Path, AnyTree] | None = None  # the file that is checked, as it is looked at now
@@ -54,7 +55,7 @@ class Project:
             digest = self._digests[path] = digest_of(data) if data else self.files.digest(path)
             if digest not in (ABSENT, FOLDER) and len(data) <= _LARGEST_LINKED:
                 with contextlib.suppress(SourceError):
-                    self._outlines[path] = _outline(source_from_bytes(data, shown_path(path, Path.cwd())))
+                    self._outlines[path] = _outline(source_from_bytes(data, shown_path(path, self._working_folder)))
                     self._kept += len(data)
         return self._outlines[path]
 
@@ -77,7 +78,7 @@ class Project:
 
     def changed(self, sources: Mapping[Path, Source]) -> Project:
         """A project with other text in some files: what was parsed is known to it, what was run is not."""
-        project = Project(self.root)
+        project = Project(self.root, self._working_folder)
         project._outlines.update(self._outlines)
         for path, source in sources.items():
             project._outlines[path] = _outline(source)
