@@ -148,6 +148,7 @@ class Configuration:
         working_folder: Path | None = None,
     ) -> None:
         self._overrides = dict(overrides)  # a view could not be sent to a worker
+        self._file, self._isolated = file, isolated
         self._working_folder = working_folder if working_folder is not None else Path.cwd()
         self._by_folder: dict[Path, Settings] = {}
         self._default = overridden(Settings(root=self._working_folder), overrides)
@@ -157,6 +158,11 @@ class Configuration:
             self._fixed = overridden(dataclasses.replace(load(file), root=self._working_folder), overrides)
         elif isolated:
             self._fixed = self._default
+
+    def anew(self) -> Configuration:
+        """The same, to be read from the files as they are now."""
+        return Configuration(self._overrides, file=self._file, isolated=self._isolated,
+                             working_folder=self._working_folder)
 
     def for_folder(self, folder: Path) -> Settings:
         """The settings for files of an absolute folder; ConfigError where its file is wrong."""

@@ -167,7 +167,7 @@ def run(
             on_done(done, total)
 
     if plan.tasks:
-        _preload()
+        preload()
         _execute(plan, mode, jobs, executor, on_result)
     if plan.cache is not None and mode is Mode.CHECK:
         plan.cache.save()
@@ -250,7 +250,7 @@ def _execute(
         workers.run_apart(plan.tasks, plan.settings, mode, jobs or work.usable_cpus(), on_result)
 
 
-def _preload() -> None:
+def preload() -> None:
     """Import what every worker needs, once, so that forks share it."""
     import torchlint.semantics.model  # noqa: F401
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ STDIN = "-"
 @shared
 @click.option("--fix", is_flag=True, help="Apply the fixes that are safe, and report what is left.")
 @click.option("--add-ignore", is_flag=True, help="Silence what is found with comments in the files.")
+@click.option("-w", "--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.pass_context
 def check(ctx: click.Context, /, **given: Any) -> None:
     """Report the mistakes in files, folders and notebooks (by default below the current folder).
@@ -55,10 +57,29 @@ def _execute(given: dict[str, Any]) -> int:
         request = request_of(given)
         settings = request.configuration.for_folder(Path.cwd())
         engine.check_settings(settings)
+        if given.get("watch"):
+            return _watched(request)
         return _from_stdin(request, settings) if STDIN in request.paths else _from_files(request, settings)
     except ConfigError as error:
         click.echo(f"torchlint: {error}", err=True)
         return 2
+
+
+def _watched(request: Request) -> int:
+    if request.fix or request.diff or request.add_ignore or STDIN in request.paths:
+        raise click.UsageError("--watch reports only: it excludes --fix, --diff, --add-ignore and `-`")
+    from torchlint.cli import watch
+
+    def check() -> None:
+        try:
+            configuration = request.configuration.anew()  # its files may have changed too
+            _from_files(replace(request, configuration=configuration), configuration.for_folder(Path.cwd()))
+        except ConfigError as error:
+            click.echo(f"torchlint: {error}", err=True)
+
+    found = discovery.discover(request.paths, request.configuration)
+    given = [Path(path).absolute() for path in request.paths if Path(path).exists()]
+    return watch.repeat(check, {target.root for target in found.targets}.union(given) or {Path.cwd()})
 
 
 def _mode(request: Request, settings: Settings) -> Mode:
