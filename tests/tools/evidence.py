@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-from torchlint.cli.measuring import BLOCK, measurement
+from torchlint.cli.measuring import BLOCK, TURNS, measurement
 from torchlint.harness import loops, machines
 from torchlint.harness.measuring import Effort
 from torchlint.harness.recordings import HarnessError
@@ -37,7 +37,7 @@ def main() -> int:
     on_cpu = device.kind == "cpu"
     effort = Effort(steps=40, warm_up=10, repeats=5 if on_cpu else 3, most_repeats=9 if on_cpu else 3,
                     threads=max(1, machines.cpus() // 2) if on_cpu else None, timeout=150.0 if on_cpu else 60.0,
-                    block=BLOCK if on_cpu else None)
+                    block=BLOCK if on_cpu else None, turns=TURNS)
     end = time.monotonic() + 60 * arguments.minutes
     results: list[Comparison] = []
     left_out: list[str] = []

@@ -48,6 +48,7 @@ def _execute(rules: tuple[str, ...], wanted: str, size: str | None, quick: bool,
         threads=max(1, machines.cpus() // 2) if device.kind == "cpu" else None,
         timeout=60.0 if quick else 180.0,
         block=measuring.BLOCK if device.kind == "cpu" else None,
+        turns=0 if given["steps"] else measuring.TURNS,
     )
     sizes = (size,) if size else loops.SIZES[:1] if quick else loops.SIZES
     results: list[Comparison] = []

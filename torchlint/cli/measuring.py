@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-BLOCK = 5
+BLOCK = 4
 """Steps of a turn, where the programs of a pair take turns: on a CPU. Two models may not fit on one GPU."""
+
+TURNS = 20
+"""How many turns each program of a pair takes."""
 
 _OPTIONS = (
     click.option("--steps", type=click.IntRange(min=5), metavar="N", help="Optimizer steps that each run times."),

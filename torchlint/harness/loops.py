@@ -89,7 +89,7 @@ def measured(
             if loop.training.gains == "schedule":
                 yield _schedule(nothing, arms, effort, on_run)
                 return
-            effort = effort if loop.takes_turns else replace(effort, block=None)
+            effort = effort.for_turns(taken=loop.takes_turns)
             try:
                 yield replace(compare(loop.name, nothing.rule, arms, fixes, loop.training, effort, on_run), size=size)
             except TooLarge as error:

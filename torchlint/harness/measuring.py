@@ -20,7 +20,8 @@ OnRun = Callable[[str], None]
 class Effort:
     """How much is run: optimizer steps that are timed and steps before them, pairs of runs, seconds a run may take.
 
-    Where the programs of a pair can take turns, ``block`` is the number of steps of a turn.
+    Where the programs of a pair take turns, ``block`` steps at a time, another start costs nothing, and
+    ``turns`` are made of each.
     """
 
     steps: int
@@ -30,12 +31,20 @@ class Effort:
     threads: int | None = None
     timeout: float = 600.0
     block: int | None = None
+    turns: int = 0
 
     @property
     def words(self) -> str:
         """What is run, for a report."""
         threads = f", {self.threads} thread{'s' * (self.threads > 1)}" if self.threads else ""
-        return f"Pairs of runs in turn, each {self.steps} steps after {self.warm_up} of warm-up{threads}"
+        side_by_side = f" ({self.turns * self.block} in short turns where every step gains)" if self.turns else ""
+        return f"Pairs of runs in turn, each {self.steps} steps{side_by_side} after {self.warm_up} of warm-up{threads}"
+
+    def for_turns(self, *, taken: bool) -> Effort:
+        """The effort for programs that take turns, or for such that cannot."""
+        if taken and self.block:
+            return replace(self, steps=max(self.steps, self.turns * self.block))
+        return replace(self, block=None)
 
     def plan(self, seed: int) -> Plan:
         return Plan(self.steps, self.warm_up, seed, self.threads, timeout=self.timeout, block=self.block)

@@ -47,8 +47,8 @@ Blocks = Sequence[Sequence[float]]
 def ratio(before: Sequence[Blocks], after: Sequence[Blocks], middle: Middle) -> Ratio:
     """The ratio of step times, each arm given as its runs (at least one), in pairs of as many blocks.
 
-    ``middle``, the median or the mean, is what a block takes; over blocks, and over pairs, it is the
-    geometric mean, so that each counts once.
+    ``middle``, the median or the mean, is what a block takes; of a run's blocks the median ratio
+    counts, which no spell of something else on the machine moves; over pairs it is the geometric mean.
     """
     pairs = [[(_positive(a), _positive(b)) for a, b in zip(one, other, strict=True)]
              for one, other in zip(before, after, strict=True)]
@@ -72,7 +72,7 @@ _Pair = Sequence[tuple[Sequence[float], Sequence[float]]]
 
 def _of_runs(pairs: Sequence[_Pair], middle: Middle) -> float:
     """The mean over pairs of the logarithm of the ratio of their runs."""
-    return statistics.fmean(statistics.fmean(math.log(middle(a) / middle(b)) for a, b in blocks) for blocks in pairs)
+    return statistics.fmean(statistics.median(math.log(middle(a) / middle(b)) for a, b in run) for run in pairs)
 
 
 def _redrawn(blocks: _Pair, generator: random.Random) -> _Pair:
