@@ -37,7 +37,8 @@ class Effort:
     def words(self) -> str:
         """What is run, for a report."""
         threads = f", {self.threads} thread{'s' * (self.threads > 1)}" if self.threads else ""
-        side_by_side = f" ({self.turns * self.block} in short turns where every step gains)" if self.turns else ""
+        in_turns = self.for_turns(taken=True).steps
+        side_by_side = f" ({in_turns} in short turns where every step gains)" if in_turns > self.steps else ""
         return f"Pairs of runs in turn, each {self.steps} steps{side_by_side} after {self.warm_up} of warm-up{threads}"
 
     def for_turns(self, *, taken: bool) -> Effort:

@@ -1,0 +1,1 @@
+"""What is claimed of speed, measured: ``python -m tests.benchmarks.speed``."""
