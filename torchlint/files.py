@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import os
 import re
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 Fact = tuple[str, ...]
@@ -22,7 +24,8 @@ Fact = tuple[str, ...]
 - ``entry``, a folder and a name: whether it lies in that folder
 - ``modules``, a folder: whether Python files lie in it
 - ``stem``, a word: the project's files of that module name
-- ``search``, a word and a pattern: the project's files that hold a match of the pattern, and so the word
+- ``search``, a word, a pattern and a number: the first files of the project that hold a match of the
+  pattern, which is a call or a definition of the word; at most that many, and one more
 """
 
 Answer = str | bool | list[str] | None
@@ -38,7 +41,10 @@ FOLDER = "folder"
 """What stands for a digest where a folder lies."""
 
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
-_MOST_BYTES = 48_000_000  # of files that are kept to be searched again
+_MOST_BYTES = 16_000_000
+"""Of files that are kept to be searched for each word. In a larger project all calls are looked up in an index."""
+
+_CALL = re.compile(rb"\w+(?=\s*\()")
 
 
 class Files:
@@ -51,7 +57,7 @@ class Files:
         self._listings: dict[Path, frozenset[str]] = {}
         self._bytes: dict[Path, bytes] = {}
         self._kept = 0
-        self._holding: dict[tuple[str, str], list[Path]] = {}
+        self._found: dict[tuple[str, str, int], list[Path]] = {}
 
     # ---------------------------------------------------------------- questions
 
@@ -73,13 +79,44 @@ class Files:
         self.note(asker, ("stem", stem), [str(path) for path in found])
         return found
 
-    def holding(self, word: str, pattern: re.Pattern[bytes], asker: str) -> list[Path]:
-        """The project's files in whose bytes the pattern, which needs the word, matches."""
-        key = word, pattern.pattern.decode()
-        if key not in self._holding:
-            self._holding[key] = [path for path in self.all if holds(self.read(path), word, pattern)]
-        found = self._holding[key]
-        self.note(asker, ("search", *key), [str(path) for path in found])
+    def calling(self, word: str, pattern: re.Pattern[bytes], most: int, asker: str) -> list[Path]:
+        """The first files of the project in which the pattern matches, at most ``most`` and one more.
+
+        A match must hold a call or a definition of the word: ``word(``.
+        """
+        key = word, pattern.pattern.decode(), most
+        if key not in self._found:
+            found = (path for path in self._with_calls_of(word) if holds(self.read(path), word, pattern))
+            self._found[key] = list(itertools.islice(found, most + 1))
+        self.note(asker, ("search", *key[:2], str(most)), [str(path) for path in self._found[key]])
+        return self._found[key]
+
+    def _with_calls_of(self, word: str) -> Iterable[Path]:
+        """The files that may call something of that name, and some more, in order."""
+        if not self._is_large or not word.isascii():
+            return self.all
+        return (self.all[number] for number in self._calls.get(word.encode(), ()))
+
+    @functools.cached_property
+    def _is_large(self) -> bool:
+        """Whether not all of the files can be kept."""
+        for path in self.all:
+            self.read(path)
+            if self._kept + _MOST_BYTES // 16 > _MOST_BYTES:
+                self.forget_bytes()
+                return True
+        return False
+
+    @functools.cached_property
+    def _calls(self) -> dict[bytes, array[int]]:
+        """For each word that is called or defined, the numbers of the files that do so."""
+        found: dict[bytes, array[int]] = {}
+        for number, path in enumerate(self.all):
+            for word in {*_CALL.findall(self._bytes_of(path))}:
+                known = found.get(word)
+                if known is None:
+                    known = found[word] = array("I")
+                known.append(number)
         return found
 
     def note(self, asker: str, fact: Fact, answer: Answer) -> None:
@@ -112,14 +149,17 @@ class Files:
         """A file's bytes, kept as far as there is room; none where it cannot be read."""
         found = self._bytes.get(path)
         if found is None:
-            try:
-                found = path.read_bytes()
-            except OSError:
-                found = b""
+            found = self._bytes_of(path)
             if self._kept + len(found) <= _MOST_BYTES:
                 self._bytes[path] = found
                 self._kept += len(found)
         return found
+
+    def _bytes_of(self, path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except OSError:
+            return b""
 
     def digest(self, path: Path) -> str:
         """What tells the contents of a path apart."""

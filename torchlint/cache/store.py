@@ -227,17 +227,20 @@ class Store:
         if kind == "content":
             return self._digest(Path(about[0])) == answer
         if kind == "search":
-            return self._finds(about[0], re.compile(about[1].encode()), answer)
+            return self._finds(about[0], re.compile(about[1].encode()), int(about[2]), answer)
         if kind == "entry":
             return self._files.has_entry(Path(about[0]), about[1], "") is answer
         if kind == "modules":
             return self._files.has_modules(Path(about[0]), "") is answer
         return [str(path) for path in self._files.of_stem(about[0], "")] == answer
 
-    def _finds(self, word: str, pattern: re.Pattern[bytes], answer: Answer) -> bool:
+    def _finds(self, word: str, pattern: re.Pattern[bytes], most: int, answer: Answer) -> bool:
         """Whether a search finds what it found: only files that have changed since are searched."""
         found = set(answer) if isinstance(answer, list) else set()
+        goes_on = len(found) <= most  # else it ended with the last of these
         for path in self._files.all:
+            if not found and not goes_on:
+                return True
             name = str(path)
             before = self._seen.get(name)
             is_as_before = before is not None and self._digest(path) == before.digest

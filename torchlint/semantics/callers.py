@@ -85,14 +85,14 @@ def _name_called(event: Event, model: Model) -> str | None:
 
 def _calling(model: Model, name: str) -> list[Path]:
     project = model.machine.project.project
-    pattern = re.compile(rb"(?<!def )(?<!super\(\)\.)\b" + re.escape(name.encode()) + rb"\s*\(")
+    call = rb"(?<!def )(?<!super\(\)\.)\b" + re.escape(name.encode()) + rb"\s*\("
     own = model.module.path
-    found = [path for path in project.files.holding(name, pattern, project.asker) if path != own]
-    if len(found) <= _MOST_FILES:
-        return found
-    stem = own.parent.name if own.name == "__init__.py" else own.stem
-    mention = project.files.holding(stem, re.compile(re.escape(stem.encode())), project.asker)
-    return sorted({*found} & {*mention})
+    found = project.files.calling(name, re.compile(call), _MOST_FILES + 1, project.asker)
+    if len(found) - (own in found) > _MOST_FILES:
+        stem = own.parent.name if own.name == "__init__.py" else own.stem
+        mention = rb"(?s)\A(?=.*" + re.escape(stem.encode()) + rb").*?" + call
+        found = project.files.calling(name, re.compile(mention), _MOST_FILES + 1, project.asker)
+    return [path for path in found if path != own]
 
 
 def runs_of(model: Model, open_events: list[Event]) -> list[Model]:

@@ -29,7 +29,7 @@ def only_compute(project: Project, name: str, asker: str) -> bool:
 def _methods(project: Project, name: str, asker: str) -> Iterator[bytes]:
     """The text of every method of a name."""
     method = re.compile(rb"(?m)^([ \t]+)(?:async[ \t]+)?def[ \t]+" + re.escape(name.encode()) + rb"\s*\(\s*self\b")
-    for path in project.files.holding(name, method, asker):
+    for path in project.files.calling(name, method, _MOST, asker):
         project.rests_on(path, asker)
         text = project.files.read(path)
         for start in method.finditer(text):
