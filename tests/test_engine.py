@@ -14,7 +14,7 @@ import pytest
 
 from tests import throwaway
 from torchlint import engine, memory, work, workers
-from torchlint.checking import Checker, FileResult, Mode, Task, screened
+from torchlint.checking import Checker, FileResult, Mode, Setup, Task, screened
 from torchlint.config import ConfigError, Configuration, Settings
 from torchlint.discovery import Target, discover, stdin_target
 from torchlint.findings import Diagnostic
@@ -123,7 +123,7 @@ def test_the_number_of_processes_changes_nothing(tmp_path: Path, jobs: int) -> N
     expected: list[FileResult] = []
     settings = [everything[0].settings]
     tasks = [Task(t.path, t.shown, 0, t.root, None, t.path.stat().st_size) for t in everything]
-    work.run_here(tasks, settings, Mode.CHECK, expected.append)
+    work.run_here(tasks, Setup(settings), expected.append)
     found = engine.run(everything, jobs=jobs).results
     assert [r for r in found if r.findings] == sorted((r for r in expected if r.findings), key=lambda r: r.path)
     random.Random(1).shuffle(everything)

@@ -7,12 +7,13 @@ import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from torchlint import suppression
 from torchlint.config import Configuration, Settings, TorchVersion
 from torchlint.discovery import compile_patterns, match_patterns
-from torchlint.files import Notes, check_of, content_of, digest_of
+from torchlint.files import Notes, Searches, check_of, content_of, digest_of
 from torchlint.findings import Diagnostic, Finding, Position, Span, sorted_findings
 from torchlint.reporting.report import Applied, Place, excerpt
 from torchlint.rules.rule import Rule
@@ -79,12 +80,31 @@ class FileResult:
     notes: Notes = field(default_factory=dict, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the files of a run are checked, wherever that is done.
+
+    ``searches`` are results of searches of the projects' files that are known already, by root.
+    """
+
+    settings: Sequence[Settings]
+    mode: Mode = Mode.CHECK
+    searches: Mapping[Path, Searches] = field(default_factory=dict)
+
+    def checker(self) -> Checker:
+        return Checker(self.settings, self.mode, self.searches)
+
+
 class Checker:
     """Checks the files of a run, keeping between them what the projects' files had in common."""
 
-    def __init__(self, settings: Sequence[Settings], mode: Mode = Mode.CHECK) -> None:
+    def __init__(
+        self, settings: Sequence[Settings], mode: Mode = Mode.CHECK,
+        searches: Mapping[Path, Searches] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         self._settings = settings
         self._mode = mode
+        self._searches = searches
         self._selections: dict[tuple[int, frozenset[str]], Selection] = {}
         self._projects: dict[Path, Project] = {}
 
@@ -230,7 +250,8 @@ class Checker:
         from torchlint.semantics.project import Project
 
         if task.root not in self._projects:
-            self._projects[task.root] = Project(task.root, task.working_folder)
+            project = self._projects[task.root] = Project(task.root, task.working_folder)
+            project.files.know(self._searches.get(task.root, {}))
         return self._projects[task.root]
 
     def changed_project(self, task: Task, changed: Mapping[Path, Source]) -> Project:

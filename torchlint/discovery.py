@@ -187,7 +187,7 @@ class _Finder:
     def _without_doubles(self) -> Iterator[Target]:
         """Links to files that are checked under another name are left out: nothing is reported twice."""
         seen = {path for path in self._found if not path.is_symlink()}
-        for path in sorted(self._found):
+        for path in sorted(self._found, key=str):
             if path in seen:
                 yield self._found[path]
             elif (real := Path(os.path.realpath(path))) not in seen:

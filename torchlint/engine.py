@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchlint import memory, work
-from torchlint.checking import Checker, FileResult, Mode, Rewrite, Task, screened
+from torchlint.checking import Checker, FileResult, Mode, Rewrite, Setup, Task, screened
 from torchlint.config import ConfigError, Settings, TorchVersion
 from torchlint.discovery import Target
 from torchlint.findings import Diagnostic, sorted_findings
@@ -234,20 +234,21 @@ def selection_for(settings: Settings) -> Selection:
 def _execute(
     plan: _Plan, mode: Mode, jobs: int | None, executor: Executor | None, on_result: Callable[[FileResult], None]
 ) -> None:
+    setup = Setup(plan.settings, mode, plan.cache.searches() if plan.cache is not None else {})
     if executor is not None:
         from torchlint import executors
 
-        executors.run_on(executor, plan.tasks, plan.settings, mode, on_result)
+        executors.run_on(executor, plan.tasks, setup, on_result)
         return
     size = sum(task.size for task in plan.tasks)
     quick = work.starts_quickly()
     alone = len(plan.tasks) == 1 and size <= _ALONE_AT_MOST
     if alone or size <= (_HERE_AT_MOST if quick else _SPAWN_SECONDS_WORTH):
-        work.run_here(plan.tasks, plan.settings, mode, on_result)
+        work.run_here(plan.tasks, setup, on_result)
     else:
         from torchlint import workers  # multiprocessing is not imported for a single file
 
-        workers.run_apart(plan.tasks, plan.settings, mode, jobs or work.usable_cpus(), on_result)
+        workers.run_apart(plan.tasks, setup, jobs or work.usable_cpus(), on_result)
 
 
 def preload() -> None:

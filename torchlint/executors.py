@@ -9,8 +9,8 @@ from concurrent.futures import Executor, as_completed
 from typing import TYPE_CHECKING, Any
 
 from torchlint import __version__, workers
-from torchlint.checking import FileResult, Mode, Task
-from torchlint.config import ConfigError, Settings
+from torchlint.checking import FileResult, Setup, Task
+from torchlint.config import ConfigError
 from torchlint.work import OnResult, check_batch, usable_cpus
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _BATCHES = 8
 
 
 def run_on(
-    executor: Executor, tasks: Sequence[Task], settings: Sequence[Settings], mode: Mode, on_result: OnResult
+    executor: Executor, tasks: Sequence[Task], setup: Setup, on_result: OnResult
 ) -> None:
     """Check the tasks on an executor; what it loses, say with a process that died, is checked here."""
     run = uuid.uuid4().hex
@@ -30,7 +30,7 @@ def run_on(
     for batch in workers.batches(tasks, max(1, _width(executor) * _BATCHES // 4)):
         part = [tasks[index] for index in batch]
         try:
-            waiting[executor.submit(check_batch, run, part, settings, mode)] = part
+            waiting[executor.submit(check_batch, run, part, setup)] = part
         except Exception:  # it is broken already
             lost += part
     for future in as_completed(waiting):
@@ -39,7 +39,7 @@ def run_on(
         if future.exception() is not None:
             lost += waiting[future]
     if lost:
-        workers.run_apart(lost, settings, mode, usable_cpus(), on_result)
+        workers.run_apart(lost, setup, usable_cpus(), on_result)
 
 
 def _results(future: Any) -> list[FileResult] | None:

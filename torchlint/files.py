@@ -34,6 +34,9 @@ Answer = str | bool | list[str] | None
 Notes = dict[str, dict[Fact, Answer]]
 """The facts that each asker rests on: a module, by its path, or the check of a file."""
 
+Searches = dict[Fact, list[str]]
+"""What searches find."""
+
 ABSENT = ""
 """The digest of what is not there, or cannot be read."""
 
@@ -41,7 +44,7 @@ FOLDER = "folder"
 """What stands for a digest where a folder lies."""
 
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__", "build", "dist", "venv"})
-_MOST_BYTES = 16_000_000
+_MOST_BYTES = 64_000_000
 """Of files that are kept to be searched for each word. In a larger project all calls are looked up in an index."""
 
 _CALL = re.compile(rb"\w+(?=\s*\()")
@@ -57,7 +60,7 @@ class Files:
         self._listings: dict[Path, frozenset[str]] = {}
         self._bytes: dict[Path, bytes] = {}
         self._kept = 0
-        self._found: dict[tuple[str, str, int], list[Path]] = {}
+        self._found: Searches = {}
 
     # ---------------------------------------------------------------- questions
 
@@ -84,12 +87,16 @@ class Files:
 
         A match must hold a call or a definition of the word: ``word(``.
         """
-        key = word, pattern.pattern.decode(), most
-        if key not in self._found:
-            found = (path for path in self._with_calls_of(word) if holds(self.read(path), word, pattern))
-            self._found[key] = list(itertools.islice(found, most + 1))
-        self.note(asker, ("search", *key[:2], str(most)), [str(path) for path in self._found[key]])
-        return self._found[key]
+        fact = "search", word, pattern.pattern.decode(), str(most)
+        if fact not in self._found:
+            found = (str(path) for path in self._with_calls_of(word) if holds(self.read(path), word, pattern))
+            self._found[fact] = list(itertools.islice(found, most + 1))
+        self.note(asker, fact, self._found[fact])
+        return [Path(name) for name in self._found[fact]]
+
+    def know(self, searches: Searches) -> None:
+        """Take over what searches find, from one who knows the files as they are."""
+        self._found.update(searches)
 
     def _with_calls_of(self, word: str) -> Iterable[Path]:
         """The files that may call something of that name, and some more, in order."""
@@ -174,16 +181,21 @@ class Files:
         self._kept = 0
 
     @functools.cached_property
-    def all(self) -> list[Path]:
-        """Every Python file below the root."""
-        return sorted(self._walk(self.root))
+    def names(self) -> list[str]:
+        """The path of every Python file below the root, those of a folder together."""
+        return sorted(self._walk(), key=order)
 
-    def _walk(self, folder: Path) -> Iterator[Path]:
-        for here, folders, names in os.walk(folder):
+    @functools.cached_property
+    def all(self) -> list[Path]:
+        """The same as paths."""
+        return [Path(name) for name in self.names]
+
+    def _walk(self) -> Iterator[str]:
+        for here, folders, names in os.walk(self.root):
             folders[:] = [f for f in folders if not f.startswith(".") and f not in _SKIPPED]
             for name in names:
                 if name.endswith(".py"):
-                    yield Path(here, name)
+                    yield f"{here}{os.sep}{name}"
 
     @functools.cached_property
     def _by_stem(self) -> dict[str, list[Path]]:
@@ -192,6 +204,11 @@ class Files:
             stem = path.parent.name if path.name == "__init__.py" else path.stem
             index.setdefault(stem, []).append(path)
         return index
+
+
+def order(path: str) -> list[str]:
+    """What paths are sorted by."""
+    return path.split(os.sep)  # noqa: PTH206  # a Path takes ten times as long
 
 
 def holds(data: bytes, word: str, pattern: re.Pattern[bytes]) -> bool:

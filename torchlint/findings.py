@@ -6,6 +6,7 @@ Everything here is a frozen value that can cross a process boundary.
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +120,6 @@ def sorted_findings(findings: Sequence[Finding]) -> list[Finding]:
 
 def shown_path(path: Path, working_folder: Path) -> str:
     """How reports name a file: with forward slashes, relative to the working folder where it lies below it."""
-    try:
-        return path.relative_to(working_folder).as_posix()
-    except ValueError:
-        return path.as_posix()
+    name, above = str(path), str(working_folder)
+    above = above if above.endswith(os.sep) else above + os.sep
+    return name.removeprefix(above).replace(os.sep, "/")

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from torchlint import memory
-from torchlint.checking import Checker, FileResult, Mode, Task, origin_of
-from torchlint.config import Settings
+from torchlint.checking import Checker, FileResult, Setup, Task, origin_of
 from torchlint.findings import Diagnostic
 
 MEMORY = 400 * memory.MEGABYTE
@@ -91,7 +90,7 @@ _turn = threading.Lock()
 _checkers: dict[str, Checker] = {}
 
 
-def check_batch(run: str, tasks: Sequence[Task], settings: Sequence[Settings], mode: Mode) -> list[FileResult]:
+def check_batch(run: str, tasks: Sequence[Task], setup: Setup) -> list[FileResult]:
     """The results of some of a run's tasks, in a process that serves several runs, or several batches of one.
 
     What the files of a project have in common is kept until another run's batch comes: files may
@@ -101,15 +100,15 @@ def check_batch(run: str, tasks: Sequence[Task], settings: Sequence[Settings], m
         checker = _checkers.get(run)
         if checker is None:
             _checkers.clear()
-            checker = _checkers[run] = Checker(settings, mode)
+            checker = _checkers[run] = setup.checker()
         results: list[FileResult] = []
         _in_order(checker, tasks, results.append)
         return results
 
 
-def run_here(tasks: Sequence[Task], settings: Sequence[Settings], mode: Mode, on_result: OnResult) -> None:
+def run_here(tasks: Sequence[Task], setup: Setup, on_result: OnResult) -> None:
     """Check the tasks one after the other in this process."""
-    _in_order(Checker(settings, mode), tasks, on_result)
+    _in_order(setup.checker(), tasks, on_result)
 
 
 def _in_order(checker: Checker, tasks: Sequence[Task], on_result: OnResult) -> None:

@@ -16,8 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from torchlint import memory
-from torchlint.checking import Checker, Mode, Task
-from torchlint.config import Settings
+from torchlint.checking import Setup, Task
 from torchlint.work import MEMORY, Housekeeper, OnResult, guarded, lost, starts_quickly
 
 PATIENCE = 60.0
@@ -30,9 +29,9 @@ _CRASH_CODES = {
 }  # fmt: skip
 
 
-def run_apart(tasks: Sequence[Task], settings: Sequence[Settings], mode: Mode, jobs: int, on_result: OnResult) -> None:
+def run_apart(tasks: Sequence[Task], setup: Setup, jobs: int, on_result: OnResult) -> None:
     """Check the tasks in ``jobs`` processes; results come in any order, one for each task."""
-    pool = _Pool(tasks, settings, mode, jobs, on_result)
+    pool = _Pool(tasks, setup, jobs, on_result)
     try:
         pool.run()
     finally:
@@ -69,9 +68,9 @@ class _Worker:
 
 class _Pool:
     def __init__(
-        self, tasks: Sequence[Task], settings: Sequence[Settings], mode: Mode, jobs: int, on_result: OnResult
+        self, tasks: Sequence[Task], setup: Setup, jobs: int, on_result: OnResult
     ) -> None:
-        self._tasks, self._settings, self._mode, self._on_result = tasks, settings, mode, on_result
+        self._tasks, self._setup, self._on_result = tasks, setup, on_result
         self._jobs = max(1, min(jobs, len(tasks)))
         self._queue = deque(batches(tasks, self._jobs))
         self._retried: set[int] = set()
@@ -105,7 +104,7 @@ class _Pool:
         forked = self._context.get_start_method() == "fork"
         process = self._context.Process(  # type: ignore[attr-defined]  # every context has it
             target=_work,
-            args=(theirs, to_close if forked else [], self._tasks, self._settings, self._mode, forked),
+            args=(theirs, to_close if forked else [], self._tasks, self._setup, forked),
             daemon=True,
         )
         with _interrupts_held():
@@ -188,8 +187,7 @@ def _work(
     connection: Connection,
     to_close: Sequence[Connection],
     tasks: Sequence[Task],
-    settings: Sequence[Settings],
-    mode: Mode,
+    setup: Setup,
     forked: bool,
 ) -> None:
     """A worker: batches of indices in, a result for each out, until an empty batch or the parent's end."""
@@ -197,7 +195,7 @@ def _work(
     for other in to_close:
         other.close()  # or this worker would keep its siblings' pipes, and so them, alive
     gc.disable()
-    checker = Checker(settings, mode)
+    checker = setup.checker()
     keeper = Housekeeper(checker, MEMORY, replaceable=forked)
 
     def serve() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import libcst
 
 from torchlint import discovery, engine, work
-from torchlint.checking import Checker, Mode
+from torchlint.checking import Checker, Setup
 from torchlint.config import Configuration
 from torchlint.semantics import model
 from torchlint.semantics.linker import Linker
@@ -76,7 +76,7 @@ def main() -> None:
     for target in found.targets:
         plan.consider(target)
     engine.preload()
-    work.run_here(plan.tasks, plan.settings, Mode.CHECK, lambda result: None)
+    work.run_here(plan.tasks, Setup(plan.settings), lambda result: None)
     whole = time.perf_counter() - began
     spent = {stage: round(seconds, 3) for stage, seconds in clock.spent.items()}
     sys.stdout.write(json.dumps({**spent, "the rest": round(whole - sum(clock.spent.values()), 3)}) + "\n")

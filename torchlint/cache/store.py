@@ -34,7 +34,20 @@ from torchlint.cache.results import decoded, encoded, is_lasting
 from torchlint.checking import FileResult, Task
 from torchlint.config import Settings, TorchVersion
 from torchlint.discovery import Target
-from torchlint.files import ABSENT, FOLDER, Answer, Fact, Files, Notes, add_note, check_of, digest_of, holds
+from torchlint.files import (
+    ABSENT,
+    FOLDER,
+    Answer,
+    Fact,
+    Files,
+    Notes,
+    Searches,
+    add_note,
+    check_of,
+    digest_of,
+    holds,
+    order,
+)
 
 _MOST_KEYS = 4  # configurations whose results are kept
 _SETTLED = 2.0
@@ -84,6 +97,10 @@ class Cache:
             self._keys[index] = digest_of(values.encode("utf-8", "surrogatepass"))
         return self._keys[index]
 
+    def searches(self) -> dict[Path, Searches]:
+        """What is known of searches, by the root of the project."""
+        return {root: store.searches() for (_, root), store in self._stores.items()}
+
     def save(self) -> None:
         """Write the stores in which something is new."""
         for store in self._stores.values():
@@ -120,7 +137,7 @@ class Store:
 
     def names_torch(self, path: Path) -> bool:
         """Whether a file names torch. Raises OSError where it cannot be read."""
-        seen = self._look(path)
+        seen = self._look(str(path))
         if seen is None:
             path.read_bytes()  # says why
             return True  # it can be read now
@@ -145,10 +162,15 @@ class Store:
 
     def keep_nothing_found(self, path: Path, shown: str, key: str) -> None:
         """Keep that no rule can report in a file that was read."""
-        seen = self._look(path)
+        seen = self._look(str(path))
         if seen is not None:
             notes: Notes = {check_of(path): {("content", str(path)): seen.digest}}
             self.keep(path, key, FileResult(shown, notes=notes))
+
+    def searches(self) -> Searches:
+        """The searches whose results were asked for again."""
+        return {fact: answer for facts in self._notes.values() for fact, answer in facts.items()
+                if fact[0] == "search" and isinstance(answer, list)}
 
     def _use(self, key: str) -> None:
         if key not in self._results:
@@ -158,29 +180,29 @@ class Store:
 
     # -------------------------------------------------------------------- files
 
-    def _look(self, path: Path) -> _Seen | None:
+    def _look(self, path: str) -> _Seen | None:
         """A file as it is; read only where its times or size say that it may be another."""
-        name = str(path)
-        if name not in self._now:
-            self._now[name] = self._looked_at(path, self._seen.get(name))
-        return self._now[name]
+        if path not in self._now:
+            self._now[path] = self._looked_at(path, self._seen.get(path))
+        return self._now[path]
 
-    def _looked_at(self, path: Path, before: _Seen | None) -> _Seen | None:
+    def _looked_at(self, path: str, before: _Seen | None) -> _Seen | None:
         try:
             stat = _stat(path)
             if before is not None and before.stat == stat:
                 return before
-            data = path.read_bytes()
+            with open(path, "rb") as file:  # noqa: PTH123  # of thousands: a Path for each takes longer than the rest
+                data = file.read()
         except OSError:
             return None
         self._changed = True
         return _Seen(stat, digest_of(data), b"torch" in data)
 
-    def _digest(self, path: Path) -> str:
+    def _digest(self, path: str) -> str:
         seen = self._look(path)
         if seen is not None:
             return seen.digest
-        return FOLDER if path.is_dir() else ABSENT
+        return FOLDER if os.path.isdir(path) else ABSENT  # noqa: PTH112
 
     def _is_settled(self, stat: Stat) -> bool:
         return max(stat[1], stat[2]) / 1e9 < self._began - _SETTLED
@@ -225,7 +247,7 @@ class Store:
     def _holds(self, fact: Fact, answer: Answer) -> bool:
         kind, *about = fact
         if kind == "content":
-            return self._digest(Path(about[0])) == answer
+            return self._digest(about[0]) == answer
         if kind == "search":
             return self._finds(about[0], re.compile(about[1].encode()), int(about[2]), answer)
         if kind == "entry":
@@ -236,18 +258,27 @@ class Store:
 
     def _finds(self, word: str, pattern: re.Pattern[bytes], most: int, answer: Answer) -> bool:
         """Whether a search finds what it found: only files that have changed since are searched."""
-        found = set(answer) if isinstance(answer, list) else set()
-        goes_on = len(found) <= most  # else it ended with the last of these
-        for path in self._files.all:
-            if not found and not goes_on:
-                return True
-            name = str(path)
-            before = self._seen.get(name)
-            is_as_before = before is not None and self._digest(path) == before.digest
-            if not is_as_before and holds(self._files.read(path), word, pattern) is not (name in found):
+        found = answer if isinstance(answer, list) else []
+        if not self._names.issuperset(found):
+            return False
+        last = found[-1] if len(found) > most else None  # the search ended there
+        were = set(found)
+        for path in self._changed_files:
+            if (last is None or order(path) <= order(last)) \
+                    and holds(self._files.read(Path(path)), word, pattern) is not (path in were):
                 return False
-            found.discard(name)
-        return not found
+        return True
+
+    @functools.cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self._files.names)
+
+    @functools.cached_property
+    def _changed_files(self) -> list[str]:
+        """The project's files that are new, or not as they were read last."""
+        before = self._seen
+        return [path for path in self._files.names
+                if (seen := before.get(path)) is None or self._digest(path) != seen.digest]
 
     # --------------------------------------------------------------------- disk
 
@@ -284,7 +315,7 @@ class Store:
     def _look_at_all_searched(self) -> None:
         """Know every file of the project, so that the next run has to search none that is the same."""
         if any(fact[0] == "search" for facts in self._notes.values() for fact in facts):
-            for path in self._files.all:
+            for path in self._files.names:
                 self._look(path)
 
     def _files_to_keep(self) -> dict[str, Any]:
@@ -317,13 +348,13 @@ def _is_check(asker: str) -> bool:
 
 def _is_still(path: str, seen: _Seen) -> bool:
     try:
-        return _stat(Path(path)) == seen.stat
+        return _stat(path) == seen.stat
     except OSError:
         return False
 
 
-def _stat(path: Path) -> Stat:
-    found = path.stat()
+def _stat(path: str) -> Stat:
+    found = os.stat(path)  # noqa: PTH116
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
 
 
