@@ -123,7 +123,7 @@ def installed(rules: tuple[Rule, ...] = RULES) -> Iterator[None]:
     with (
         mock.patch.object(registry, "all_rules", return_value=every),
         mock.patch.object(Checker, "_model", model_of),
-        mock.patch("torchlint.engine._preload"),
+        mock.patch("torchlint.engine.preload"),
     ):
         yield
 
