@@ -101,7 +101,7 @@ class _Finder:
         if is_folder:
             self._walk(path)
         else:
-            self._add(path, settings, path.parent)
+            self._add(path, settings, self.project_root(path.parent, path.parent))
 
     def _walk(self, top: Path) -> None:
         self._ignores.enter_from_above(top)
@@ -120,10 +120,11 @@ class _Finder:
                 self._problem(folder, error.strerror or str(error))
                 continue
             self._ignores.enter(folder, {entry.name for entry in listed})
+            root = self.project_root(folder, top)
             for entry in listed:
-                self._entry(entry, settings, top, pending)
+                self._entry(entry, settings, root, pending)
 
-    def _entry(self, entry: os.DirEntry[str], settings: Settings, top: Path, pending: list[Path]) -> None:
+    def _entry(self, entry: os.DirEntry[str], settings: Settings, root: Path, pending: list[Path]) -> None:
         try:
             is_folder = entry.is_dir(follow_symlinks=False)
             if not is_folder and not entry.is_file():
@@ -140,7 +141,7 @@ class _Finder:
         if is_folder:
             pending.append(path)
         else:
-            self._add(path, settings, top)
+            self._add(path, settings, root)
 
     def _is_included(self, file: os.DirEntry[str] | Path, settings: Settings) -> bool:
         if settings.include == DEFAULT_INCLUDE:
@@ -175,10 +176,9 @@ class _Finder:
             known = self._patterns[patterns] = _Patterns(patterns)
         return known
 
-    def _add(self, path: Path, settings: Settings, top: Path) -> None:
+    def _add(self, path: Path, settings: Settings, root: Path) -> None:
         if path not in self._found:
             shown = shown_path(path, self._working_folder)
-            root = self.project_root(path.parent, top)
             self._found[path] = Target(path, shown, settings, root, self._configuration)
 
     def _problem(self, path: Path, message: str) -> None:

@@ -167,9 +167,13 @@ how long a user waits, not what is found."""
 
 
 def _page(tables: list[str], rounds: int) -> str:
+    return "\n\n".join([_HEAD.format(rounds=rounds, machine=machine()), *tables]) + "\n"
+
+
+def machine() -> str:
+    """What everything is measured on."""
     python = f"Python {platform.python_version()}"
-    machine = ", ".join([_processor(), f"{usable_cpus()} CPUs", platform.system(), python])
-    return "\n\n".join([_HEAD.format(rounds=rounds, machine=machine), *tables]) + "\n"
+    return ", ".join([_processor(), f"{usable_cpus()} CPUs", platform.system(), python])
 
 
 def _processor() -> str:

@@ -71,6 +71,7 @@ class Cache:
 
     def __init__(self) -> None:
         self._stores: dict[tuple[Path, Path], Store] = {}
+        self._by_settings: dict[tuple[int, Path], Store] = {}
         self._keys: dict[tuple[int, TorchVersion | None], str] = {}
         self._began = time.time()
 
@@ -83,6 +84,12 @@ class Cache:
         self._store(settings, task.root).keep(task.path, self.key(settings, task.target_torch), result)
 
     def _store(self, settings: Settings, root: Path) -> Store:
+        known = self._by_settings.get((id(settings), root))
+        if known is None:
+            known = self._by_settings[id(settings), root] = self._opened(settings, root)
+        return known
+
+    def _opened(self, settings: Settings, root: Path) -> Store:
         place = settings.cache_folder, root
         if place not in self._stores:
             name = hashlib.blake2b(os.fsencode(root), digest_size=8).hexdigest()
@@ -129,6 +136,7 @@ class Store:
         self._notes: Notes = {}
         self._results: dict[str, dict[str, Any]] = {}  # by key, then by path
         self._used: list[str] = []  # keys, those of this run last
+        self._searches: Searches = {}
         self._changed = False
         self._searched = False
         self._load()
@@ -168,9 +176,8 @@ class Store:
             self.keep(path, key, FileResult(shown, notes=notes))
 
     def searches(self) -> Searches:
-        """The searches whose results were asked for again."""
-        return {fact: answer for facts in self._notes.values() for fact, answer in facts.items()
-                if fact[0] == "search" and isinstance(answer, list)}
+        """The searches that still find what they found, also those of files that are checked anew."""
+        return self._searches
 
     def _use(self, key: str) -> None:
         if key not in self._results:
@@ -217,6 +224,8 @@ class Store:
                 if add != answer:
                     answers[fact] = None
         wrong = {fact for fact, answer in answers.items() if answer is None or not self._holds(fact, answer)}
+        self._searches = {fact: answer for fact, answer in answers.items()
+                          if fact[0] == "search" and fact not in wrong and isinstance(answer, list)}
         stale = {asker for asker, facts in self._notes.items() if not wrong.isdisjoint(facts)}
         if not stale:
             return
