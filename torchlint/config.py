@@ -37,6 +37,7 @@ class Settings:
 
     ``root`` is the folder that the patterns are relative to: the configuration file's, or the
     working directory where there is none. ``select`` is None when nobody chose: the default rules.
+    ``given`` holds, by name, what the command line said.
     """
 
     root: Path
@@ -59,11 +60,16 @@ class Settings:
     unsafe_fixes: bool = False
     output_format: str | None = None
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def origin(self) -> str:
         """The configuration file as messages name it."""
         return str(self.file) if self.file is not None else "the command line"
+
+    def origin_of(self, key: str, item: str) -> str:
+        """Where an item of a key's list comes from, as messages name it."""
+        return "the command line" if item in self.given.get(key.replace("-", "_"), ()) else self.origin
 
     def excluded_patterns(self) -> tuple[str, ...]:
         return self.exclude + self.extend_exclude
@@ -124,7 +130,7 @@ def overridden(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
     }
     if overrides.get("select") is not None:
         joined["extend_select"] = tuple(overrides.get("extend_select") or ())
-    return dataclasses.replace(settings, **joined)
+    return dataclasses.replace(settings, **joined, given=dict(overrides))  # a view could not be sent to a worker
 
 
 _JOINED = frozenset({"extend_select", "ignore", "extend_exclude", "extend_safe_fixes", "extend_unsafe_fixes"})
@@ -141,7 +147,7 @@ class Configuration:
         isolated: bool = False,
         working_folder: Path | None = None,
     ) -> None:
-        self._overrides = dict(overrides)  # a view could not be sent to a worker
+        self._overrides = dict(overrides)
         self._working_folder = working_folder if working_folder is not None else Path.cwd()
         self._by_folder: dict[Path, Settings] = {}
         self._default = overridden(Settings(root=self._working_folder), overrides)

@@ -41,3 +41,11 @@ def rules_named(name: str) -> tuple[Rule, ...]:
     if exact is not None:
         return (exact,)
     return tuple(r for r in all_rules() if r.family == name or (name.startswith("TL") and r.code.startswith(name)))
+
+
+def nearest_name(name: str) -> str | None:
+    """The slug, code or family that is spelled most like a name; None where none is."""
+    import difflib
+
+    words = [word for rule in all_rules() for word in (rule.slug, rule.code, rule.family)]
+    return next(iter(difflib.get_close_matches(name, words, n=1)), None)
