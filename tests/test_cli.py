@@ -466,6 +466,19 @@ class TestInform:
         Path("torchlint.toml").write_text("ignore = 3", encoding="utf-8")
         assert torchlint("config").code == 2
 
+    def test_config_says_which_torch_is_the_target(self, torchlint: Torchlint) -> None:
+        Path("pyproject.toml").write_text("[project]\nname = 'x'", encoding="utf-8")
+        Path("src").mkdir()
+        assert "as the newest that it knows" in torchlint("config", "src").out
+        Path("requirements.txt").write_text("torch>=1.8,<2\n", encoding="utf-8")
+        here = Path.cwd()
+        assert f"# target-torch: 1.8, from the requirements in {here}\n" in torchlint("config", "src").out
+        said = json.loads(torchlint("config", "src", "--output-format", "json").out)
+        assert (said["target-torch"], said["target-torch-here"]["version"]) == (None, "1.8")
+        Path("torchlint.toml").write_text('target-torch = "2.1"', encoding="utf-8")
+        said = json.loads(torchlint("config", "src", "--output-format", "json").out)
+        assert said["target-torch-here"] == {"version": "2.1", "from": str(here / "torchlint.toml")}
+
     def test_version(self, torchlint: Torchlint) -> None:
         assert torchlint("version").out == f"torchlint {__version__}\n"
         assert json.loads(torchlint("version", "--output-format", "json").out) == {"version": __version__}
