@@ -260,6 +260,7 @@ class TestAddIgnore:
         plant(a="bad\nplain\n", b="good\n")
         said = torchlint("check", "--add-ignore")
         assert said.code == 0
+        assert "Silenced 2 problems in 1 file.\nNo problems left in 2 files.\n" in said.out
         text = "import torch\nbad  # torchlint: ignore[first-rule]\nplain  # torchlint: ignore[third-rule]\n"
         assert Path("a.py").read_text(encoding="utf-8") == text
         assert torchlint("check").code == 0

@@ -118,7 +118,8 @@ def _report(
     stream: IO[str],
 ) -> int:
     watched = stream if request.output_file is None else None
-    display = output.display_for(watched, unsafe_fixes=settings.unsafe_fixes, show_fixes=request.show_fixes)
+    display = output.display_for(watched, unsafe_fixes=settings.unsafe_fixes, show_fixes=request.show_fixes,
+                                 done="Silenced" if request.add_ignore else "Fixed")
     report = engine.report_of(results, problems, files, display)
     output.write_diagnostics(report.diagnostics)
     if request.diff:
