@@ -144,7 +144,7 @@ def _options(settings: Settings) -> dict[str, dict[str, Any]]:
     return options
 
 
-def near_name(name: str) -> str:
-    """A hint at the rule or family that is spelled most like the name; empty where none is."""
-    near = registry.nearest_name(name)
+def near_name(name: str, others: Iterable[str] = ()) -> str:
+    """A hint at the rule or family, or other word, that is spelled most like the name; empty where none is."""
+    near = registry.nearest_name(name, others)
     return f" (did you mean '{near}'?)" if near else ""
