@@ -12,7 +12,8 @@ from torchlint.cli import measuring
 
 @click.command(short_help="Measure what the fixes gain in your own training script.",
                context_settings={"ignore_unknown_options": False})
-@click.option("--rule", "rules", multiple=True, metavar="RULE", help="Apply the fixes of this rule (a slug, code, prefix or family) only (repeatable).")
+@click.option("--rule", "rules", multiple=True, metavar="RULE",
+              help="Apply the fixes of this rule (a slug, code, prefix or family) only (repeatable).")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply fixes that may change behaviour too.")
 @click.option("--each", is_flag=True, help="Measure the fixes of each rule alone as well.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=600.0, show_default=True, metavar="SECONDS",
