@@ -233,9 +233,8 @@ def add_ignores(code: str, name: str = "a.py") -> str:
         ),
         ("good()\n", "good()\n"),
         (
-            "x = call(\n    bad,\n    plain,  # why\n)\n",
-            "x = call(\n    bad,  # torchlint: ignore[first-rule]\n"
-            "    plain,  # why  # torchlint: ignore[third-rule]\n)\n",
+            "f(\n    bad,\n    plain,  # why\n)\n",
+            "f(\n    bad,  # torchlint: ignore[first-rule]\n    plain,  # why  # torchlint: ignore[third-rule]\n)\n",
         ),
         ('x = call(bad, """\n""",\n1)\n', 'x = call(bad, """\n""",\n1)  # torchlint: ignore[first-rule]\n'),
         ('x = call(bad, f"""{\n1}\n""",\n1)\n', 'x = call(bad, f"""{\n1}\n""",\n1)  # torchlint: ignore[first-rule]\n'),

@@ -176,7 +176,7 @@ class Suppressions:
         return Finding(rule.code, rule.slug, rule.severity, span, wrong.message, wrong.advice, fix)
 
     def _fix(self, directive: _Directive, wrong: _Wrong) -> Fix | None:
-        """Removes what nothing is meant by. A name that is misspelt is not removed, but corrected where it then holds."""
+        """Removes what is not needed. A misspelt name is never removed, but corrected where it then holds."""
         meant = {name: near for name in wrong.unknown if (near := nearest_name(name)) is not None}
         if not meant:
             return Fix("Remove what is not needed", Applicability.SAFE, (self._removal(directive, wrong.names),))
