@@ -83,13 +83,13 @@ def measured(
         if why:
             yield replace(nothing, reason=why)
             return
+        effort = effort if loop.takes_turns else replace(effort, block=None)
         for size in sizes:
             arms = (Arm(before, _Command(loop, size, device.kind)),
                     Arm(after, _Command(loop, size, device.kind, _launcher(loop, device))))
             if loop.training.gains == "schedule":
                 yield _schedule(nothing, arms, effort, on_run)
                 return
-            effort = effort if loop.takes_turns else replace(effort, block=None)
 
             def on_sized(step: Step, size: str = size) -> None:
                 on_run(replace(step, part=f"{step.part}, {size}"))
