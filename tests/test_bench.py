@@ -10,10 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from torchlint.cli import measuring
+from torchlint.cli.bench import _named
 from torchlint.harness import loops
 from torchlint.harness.arms import Tree, fix
+from torchlint.harness.measuring import Step
 from torchlint.harness.recordings import Plan, Recording
 from torchlint.harness.runs import record
 from torchlint.harness.statistics import largest_difference
@@ -183,6 +187,31 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
+def test_loops_are_named_as_rules_are() -> None:
+    def named(name: str) -> list[str]:
+        return [loop.name for loop in _named(name, loops.loops())]
+
+    assert named("TL101") == named("conv-bias-before-batchnorm") == ["conv-bias-before-batchnorm"]
+    assert named("correctness") == named("TL2") == ["scheduler-before-optimizer"]
+    assert named("image-classifier") == ["image-classifier"]
+    assert len(named("all")) == len(loops.loops())
+    for wrong, said in (("conv-bias-before-batchnrm", "(did you mean 'conv-bias-before-batchnorm'?)"),
+                        ("image-clasifier", "(did you mean 'image-classifier'?)"),
+                        ("unused-ignore", "there is no reference loop 'unused-ignore'; there are")):
+        with pytest.raises(click.UsageError) as error:
+            named(wrong)
+        assert said in error.value.message
+
+
+def test_a_pipe_is_told_what_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with measuring.Progress() as progress:
+        progress.place = "2/3 "
+        for step in (Step("one"), Step("all", "before, run 1", 0, 6), Step("all", "after, run 1", 1, 6), Step("two")):
+            progress.say(step)
+    assert capsys.readouterr().err.splitlines() == [
+        "torchlint: 2/3 one", "torchlint: 2/3 all, before, run 1", "torchlint: 2/3 two"]
+
+
 def test_the_command_on_rules_that_a_cpu_cannot_show() -> None:
     done = bench("--rule", "device-round-trip", "--rule", "scheduler-before-optimizer", "--quick")
     assert done.returncode == 0, done.stderr
@@ -205,7 +234,7 @@ def test_the_pages_are_whole(tmp_path: Path) -> None:
 def test_what_cannot_be_measured_is_said() -> None:
     done = bench("--rule", "no-such-rule")
     assert done.returncode == 2
-    assert "there is no reference loop 'no-such-rule'" in done.stderr
+    assert "there is no reference loop 'no-such-rule'; there are conv-bias-before-batchnorm," in done.stderr
     if sys.platform != "darwin":
         command = [sys.executable, "-m", "torchlint", "bench", "--device", "mps"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

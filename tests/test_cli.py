@@ -260,6 +260,7 @@ class TestAddIgnore:
         plant(a="bad\nplain\n", b="good\n")
         said = torchlint("check", "--add-ignore")
         assert said.code == 0
+        assert "Silenced 2 problems in 1 file.\nNo problems left in 2 files.\n" in said.out
         text = "import torch\nbad  # torchlint: ignore[first-rule]\nplain  # torchlint: ignore[third-rule]\n"
         assert Path("a.py").read_text(encoding="utf-8") == text
         assert torchlint("check").code == 0
@@ -465,6 +466,19 @@ class TestInform:
         assert json.loads(torchlint("config", "--isolated", "--output-format", "json").out)["file"] is None
         Path("torchlint.toml").write_text("ignore = 3", encoding="utf-8")
         assert torchlint("config").code == 2
+
+    def test_config_says_which_torch_is_the_target(self, torchlint: Torchlint) -> None:
+        Path("pyproject.toml").write_text("[project]\nname = 'x'", encoding="utf-8")
+        Path("src").mkdir()
+        assert "as the newest that it knows" in torchlint("config", "src").out
+        Path("requirements.txt").write_text("torch>=1.8,<2\n", encoding="utf-8")
+        here = Path.cwd()
+        assert f"# target-torch: 1.8, from the requirements in {here}\n" in torchlint("config", "src").out
+        said = json.loads(torchlint("config", "src", "--output-format", "json").out)
+        assert (said["target-torch"], said["target-torch-here"]["version"]) == (None, "1.8")
+        Path("torchlint.toml").write_text('target-torch = "2.1"', encoding="utf-8")
+        said = json.loads(torchlint("config", "src", "--output-format", "json").out)
+        assert said["target-torch-here"] == {"version": "2.1", "from": str(here / "torchlint.toml")}
 
     def test_version(self, torchlint: Torchlint) -> None:
         assert torchlint("version").out == f"torchlint {__version__}\n"

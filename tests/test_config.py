@@ -127,6 +127,8 @@ def test_errors_name_the_key_and_the_file(tmp_path: Path, text: str, said: str) 
         ("[rules.first-rule]\nsize = 3", "first-rule has no such option; it has none"),
         ('[rules.third-rule]\nlimit = "3"', "'rules.third-rule.limit' must be of type int, not str"),
         ("[rules.third-rule]\nlimit = true", "'rules.third-rule.limit' must be of type int, not bool"),
+        ("[rules.third-rule]\nlimit = 0", "'rules.third-rule.limit' must be 1 or more, not 0"),
+        ("[rules.TL903]\nlimit = -2", "'rules.TL903.limit' must be 1 or more, not -2"),
     ],
 )
 def test_selectors_and_options_that_do_not_exist_are_errors(tmp_path: Path, text: str, said: str) -> None:
@@ -136,6 +138,19 @@ def test_selectors_and_options_that_do_not_exist_are_errors(tmp_path: Path, text
         selection_for(settings)
     assert str(settings.file) in str(error.value)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["select", "extend-select", "ignore"])
+def test_what_an_option_gives_is_not_blamed_on_the_file(tmp_path: Path, key: str) -> None:
+    file = write(tmp_path / "torchlint.toml", f'{key} = ["third-rule"]')
+    configuration = Configuration({key.replace("-", "_"): ("nope",)})
+    with pytest.raises(ConfigError, match=f"^the command line: '{key}' names no rule: 'nope'$"):
+        selection_for(configuration.for_folder(tmp_path))
+    write(file, f'{key} = ["nope"]')
+    other = Configuration({"ignore" if key != "ignore" else "extend_select": ("third-rule",)})
+    with pytest.raises(ConfigError) as error:
+        selection_for(other.for_folder(tmp_path))
+    assert str(error.value) == f"{file}: '{key}' names no rule: 'nope'"
 
 
 def test_the_nearest_file_wins_and_others_are_not_merged(tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def test_the_painted_text_fits_its_width() -> None:
 def test_json() -> None:
     (described,) = json.loads(docs.as_json([rule]))
     assert (described["code"], described["rule"], described["fix"]) == ("TL999", "test-docs", "safe")
-    assert described["options"] == [{"name": "depth", "default": 3, "type": "int", "help": "How deep to look."}]
+    assert described["options"] == [{"name": "depth", "default": 3, "type": "int", "least": None,
+                                     "help": "How deep to look."}]
 
 
 def test_pages_are_written_checked_and_cleared(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import statistics
 import pytest
 
 from torchlint.harness.recordings import Recording
+from torchlint.harness.reports import Measurement, render
 from torchlint.harness.statistics import Ratio, largest_difference, mean_loss, ratio, shift
 from torchlint.harness.verdicts import Comparison, Verdict, judge
 from torchlint.rules.rule import Training
@@ -106,6 +107,32 @@ def test_a_wide_interval_is_said() -> None:
     found = judged(before, after)
     assert found.verdict is Verdict.UNCHANGED
     assert any("too noisy" in note for note in found.notes)
+
+
+def test_the_figures_of_a_comparison_agree() -> None:
+    before = [steps(mean, 0.02, i) for i, mean in enumerate([0.1, 0.2, 0.05])]
+    after = [steps(mean, 0.02, i) for i, mean in enumerate([0.1, 0.05, 0.05])]
+    for training in (Training(), Training(gains="run")):
+        found = judged(before, after, training=training)
+        assert found.time_before and found.time_after and found.time_ratio  # noqa: PT018
+        assert found.time_before / found.time_after == pytest.approx(found.time_ratio.median)
+
+
+def described(before: float, after: float) -> str:
+    """What the text says of two arms whose steps, in seconds, never change."""
+    result = judged([[before] * 20] * 3, [[after] * 20] * 3)
+    measurement = Measurement("EPYC, 2 CPUs", "EPYC", "cpu", "2.13", None, "2026-12-01", "Little", (result,))
+    return render(measurement, "text", colour=False, width=100)
+
+
+def test_a_speed_is_only_said_where_it_is_the_verdict() -> None:
+    assert ": 2.00 times as fast (95%: 2.00 to 2.00); 3 pairs" in described(0.2, 0.1)
+    assert ": 2.00 times as slow (95%: 2.00 to 2.00); 3 pairs" in described(0.1, 0.2)
+    assert ": ratio 1.01 (95%: 1.01 to 1.01); 3 pairs" in described(0.101, 0.1)
+
+
+def test_a_processor_is_named_once() -> None:
+    assert described(0.1, 0.1).count("EPYC") == 1
 
 
 def test_memory_counts_where_time_does_not() -> None:

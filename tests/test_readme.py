@@ -41,7 +41,7 @@ def test_the_readme_says_which_fixes_are_safe() -> None:
 
 
 def test_there_is_no_rule_in_preview() -> None:
-    """As the help of `--preview` and the page of the settings say: change them with this test."""
+    """The README says that all rules are on by default: change it with this test."""
     assert [rule.slug for rule in all_rules() if rule.preview] == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests import throwaway
 from torchlint.checking import Checker, Mode, Task
 from torchlint.config import Settings
-from torchlint.findings import Finding
+from torchlint.findings import Applicability, Finding
 from torchlint.suppression import Suppressions, mentions_own_suppression, mentions_suppression
 from torchlint.syntax.source import Source, apply_edits
 
@@ -136,8 +136,8 @@ def test_a_file_is_skipped() -> None:
         ("good()  # noqa: TL901, E501 the URL\n", "good()  # noqa: E501 the URL\n"),
         ("good()  # noqa: TL901\n", "good()\n"),
         ("a()\n    # torchlint: ignore[first-rule]\nb()\n", "a()\nb()\n"),
-        ("good()  # torchlint: ignore[no-such-rule]\n", "good()\n"),
-        ("bad()  # torchlint: ignore[no-such-rule, first-rule]\n", "bad()  # torchlint: ignore[first-rule]\n"),
+        ("good()  # torchlint: ignore[nothing]\n", "good()\n"),
+        ("bad()  # torchlint: ignore[nothing, first-rule]\n", "bad()  # torchlint: ignore[first-rule]\n"),
         ("good()\t# torchlint: ignore[first-rule]\r\nx()\r\n", "good()\r\nx()\r\n"),
     ],
 )
@@ -187,6 +187,22 @@ def test_the_message_names_what_is_wrong() -> None:
     assert (unused.span.start.line, unused.span.start.column, unused.span.end.column) == (2, 8, 46)
 
 
+def test_a_misspelt_name_is_not_removed() -> None:
+    _, unused = check("bad()  # torchlint: ignore[frist-rule]")
+    assert unused.message == "torchlint has no rule 'frist-rule' (did you mean 'first-rule'?)."
+    assert unused.help == "correct the name, or remove it: as it stands it silences nothing."
+    assert unused.fix is not None
+    assert (unused.fix.message, unused.fix.applicability) == ("Write 'first-rule'", Applicability.UNSAFE)
+    assert without_unused("bad()  # torchlint: ignore[frist-rule]") == "bad()  # torchlint: ignore[first-rule]"
+    both = "bad(plain)  # torchlint: ignore[TL902, frist-rule, TL903]"
+    assert without_unused(both) == "bad(plain)  # torchlint: ignore[first-rule, TL903]"
+    for code in ("good()  # torchlint: ignore[frist-rule]", "good()  # torchlint: ignore[TL902, frist-rule]"):
+        (unused,) = check(code)
+        assert unused.fix is None, "whether it is wanted is for a person to say"
+    (unused,) = check("good()  # torchlint: ignore[TL902]")
+    assert unused.help == "remove it: it would hide the next mistake here."
+
+
 def add_ignores(code: str, name: str = "a.py") -> str:
     checker = Checker([Settings(root=Path())], Mode.ADD_IGNORE)
     data = text_of(code).encode()
@@ -216,6 +232,15 @@ def add_ignores(code: str, name: str = "a.py") -> str:
             "if bad:  # torchlint: ignore[first-rule]\n    plain()  # torchlint: ignore[third-rule]\n",
         ),
         ("good()\n", "good()\n"),
+        (
+            "f(\n    bad,\n    plain,  # why\n)\n",
+            "f(\n    bad,  # torchlint: ignore[first-rule]\n    plain,  # why  # torchlint: ignore[third-rule]\n)\n",
+        ),
+        ('x = call(bad, """\n""",\n1)\n', 'x = call(bad, """\n""",\n1)  # torchlint: ignore[first-rule]\n'),
+        ('x = call(bad, f"""{\n1}\n""",\n1)\n', 'x = call(bad, f"""{\n1}\n""",\n1)  # torchlint: ignore[first-rule]\n'),
+        ('x = call("""\n""", bad,\n1)\n', 'x = call("""\n""", bad,  # torchlint: ignore[first-rule]\n1)\n'),
+        ("x = call(bad, \\\n1)\n", "x = call(bad, \\\n1)  # torchlint: ignore[first-rule]\n"),
+        ("x = call(bad,  # a \\\n1)\n", "x = call(bad,  # a \\  # torchlint: ignore[first-rule]\n1)\n"),
     ],
 )
 def test_ignores_are_written_where_they_hold(before: str, after: str) -> None:

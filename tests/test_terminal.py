@@ -93,6 +93,24 @@ def test_the_command_is_coloured_on_a_terminal() -> None:
     assert "\x1b" not in on_a_terminal(*CHECK, NO_COLOR="1")
 
 
+def test_short_lines_are_coloured_on_a_terminal() -> None:
+    text = on_a_terminal(*CHECK, "--output-format", "concise")
+    assert "\x1b[1mfixtures/training/train.py:32:17\x1b[0m: \x1b[1;33mTL301 data-parallel\x1b[0m: `Data" in text
+    assert on_a_terminal(*CHECK, "--output-format", "concise", NO_COLOR="1") == without_colours(text)
+
+
+def test_a_diff_is_coloured_on_a_terminal_only() -> None:
+    text = on_a_terminal(*CHECK, "--diff")
+    assert "\x1b[1m--- fixtures/training/train.py\x1b[0m\n\x1b[1m+++ fixtures/training/train.py\x1b[0m\n" in text
+    assert "\n\x1b[31m-    class_weights" in text
+    assert "\n\x1b[32m+    class_weights" in text
+    plain = on_a_terminal(*CHECK, "--diff", NO_COLOR="1")
+    assert plain == without_colours(text)
+    done = subprocess.run([sys.executable, *CHECK, "--diff"], cwd=ROOT, capture_output=True, check=False,
+                          env=environment(FORCE_COLOR="1"))
+    assert done.stdout.decode() == plain
+
+
 def test_a_report_in_a_file_is_plain_even_if_a_terminal_watches(tmp_path: Path) -> None:
     on_a_terminal(*CHECK, "--output-file", str(tmp_path / "report.txt"))
     text = (tmp_path / "report.txt").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -174,6 +175,21 @@ def test_a_large_copy_is_told_of(tree: Path, monkeypatch: pytest.MonkeyPatch) ->
         list(verified(Program(("python", "train.py"), tree, tree), [], Effort(5, 1, 1, 1), print, said.append,
                       unsafe=True, each=False))
     assert said == [f"each copy of {tree} takes 0 MB and 1 links"]
+
+
+def test_a_folder_without_python_is_said(tree: Path) -> None:
+    for file in tree.rglob("*.py"):
+        file.unlink()
+    with pytest.raises(HarnessError, match=f"no Python files or notebooks to fix under {re.escape(str(tree))}$"):
+        list(verified(Program(("python", "train.py"), tree, tree), [], Effort(5, 1, 1, 1), print, print,
+                      unsafe=True, each=False))
+
+
+def test_what_is_left_out_as_unsafe_is_counted(tree: Path) -> None:
+    (tree / "train.py").write_text(script())
+    with pytest.raises(HarnessError, match="nothing to fix safely; 1 fix with --unsafe-fixes"):
+        list(verified(Program(("python", "train.py"), tree, tree), [], Effort(5, 1, 1, 1), print, print,
+                      unsafe=False, each=False))
 
 
 def test_what_changed_is_seen(tree: Path) -> None:

@@ -83,7 +83,8 @@ def crashing_rule() -> Rule:
 RULES = (
     word_rule("TL901", "first-rule", "bad", "good", Applicability.SAFE, severity=Severity.ERROR),
     word_rule("TL902", "second-rule", "risky", "daring", Applicability.UNSAFE),
-    word_rule("TL903", "third-rule", "plain", None, Applicability.SAFE, options=(Option("limit", 3, int, "a limit"),)),
+    word_rule("TL903", "third-rule", "plain", None, Applicability.SAFE,
+              options=(Option("limit", 3, int, "a limit", least=1),)),
     word_rule("TL904", "fourth-rule", "early", "late", Applicability.SAFE, preview=True),
     crashing_rule(),
 )

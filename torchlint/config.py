@@ -37,6 +37,7 @@ class Settings:
 
     ``root`` is the folder that the patterns are relative to: the configuration file's, or the
     working directory where there is none. ``select`` is None when nobody chose: the default rules.
+    ``given`` holds, by name, what the command line said.
     """
 
     root: Path
@@ -60,6 +61,7 @@ class Settings:
     output_format: str | None = None
     cache_dir: str = ".torchlint_cache"
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def origin(self) -> str:
@@ -70,6 +72,10 @@ class Settings:
     def cache_folder(self) -> Path:
         """Where results are kept: by default beside the configuration."""
         return self.root / Path(self.cache_dir).expanduser()
+
+    def origin_of(self, key: str, item: str) -> str:
+        """Where an item of a key's list comes from, as messages name it."""
+        return "the command line" if item in self.given.get(key.replace("-", "_"), ()) else self.origin
 
     def excluded_patterns(self) -> tuple[str, ...]:
         return self.exclude + self.extend_exclude
@@ -130,7 +136,7 @@ def overridden(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
     }
     if overrides.get("select") is not None:
         joined["extend_select"] = tuple(overrides.get("extend_select") or ())
-    return dataclasses.replace(settings, **joined)
+    return dataclasses.replace(settings, **joined, given=dict(overrides))  # a view could not be sent to a worker
 
 
 _JOINED = frozenset({"extend_select", "ignore", "extend_exclude", "extend_safe_fixes", "extend_unsafe_fixes"})

@@ -62,6 +62,11 @@ def stdin_target(shown: str | None, configuration: Configuration, working_folder
     return Target(path, name, settings, finder.project_root(path.parent, path.parent), configuration)
 
 
+def project_root(folder: Path) -> Path:
+    """The folder whose files belong together with those of an absolute folder that is named by hand."""
+    return _Finder(Configuration(), Path.cwd()).project_root(folder, folder)
+
+
 def is_excluded(path: Path, settings: Settings) -> bool:
     """Whether a file is left alone unless it is named by hand: its settings exclude it, or a gitignore does."""
     return _Finder(Configuration(), Path.cwd()).leaves_alone(path, settings)

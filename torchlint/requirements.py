@@ -29,6 +29,17 @@ def required_torch(folder: Path) -> TorchVersion | None:
     return min(versions, default=None)
 
 
+def nearest_torch(folder: Path, root: Path) -> tuple[TorchVersion, Path] | None:
+    """The torch that is asked for in the folder, or in the nearest one above it up to ``root``; and in which."""
+    for place in (folder, *folder.parents):
+        version = required_torch(place)
+        if version is not None:
+            return version, place
+        if place == root or not place.is_relative_to(root):
+            break
+    return None
+
+
 def lowest_allowed(requirement: str) -> TorchVersion | None:
     """The lowest version of one requirement such as ``torch~=1.13; python_version > "3.7"``, or None."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet

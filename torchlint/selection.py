@@ -103,7 +103,8 @@ def _levels(settings: Settings, key: str, selectors: Iterable[str]) -> dict[str,
     for selector in selectors:
         rules = registry.rules_named(selector)
         if not rules:
-            raise ConfigError(f"{settings.origin}: '{key}' names no rule: '{selector}'{near_name(selector)}")
+            origin = settings.origin_of(key, selector)
+            raise ConfigError(f"{origin}: '{key}' names no rule: '{selector}'{near_name(selector)}")
         for rule in rules:
             levels[rule.slug] = max(levels.get(rule.slug, 0), _specificity(selector, rule))
     return levels
@@ -137,17 +138,13 @@ def _options(settings: Settings) -> dict[str, dict[str, Any]]:
             where = f"{settings.origin}: 'rules.{name}.{written}'"
             if key not in known:
                 raise ConfigError(f"{where}: {rule.slug} has no such option; it has {', '.join(known) or 'none'}")
-            kind = known[key].kind
-            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-                raise ConfigError(f"{where} must be of type {kind.__name__}, not {type(value).__name__}")
+            if objection := known[key].objection(value):
+                raise ConfigError(f"{where} {objection}")
             options[rule.slug][known[key].name] = value
     return options
 
 
-def near_name(name: str) -> str:
-    """A hint at the rule or family that is spelled most like the name; empty where none is."""
-    import difflib
-
-    words = [word for rule in registry.all_rules() for word in (rule.slug, rule.code, rule.family)]
-    near = difflib.get_close_matches(name, words, n=1)
-    return f" (did you mean '{near[0]}'?)" if near else ""
+def near_name(name: str, others: Iterable[str] = ()) -> str:
+    """A hint at the rule or family, or other word, that is spelled most like the name; empty where none is."""
+    near = registry.nearest_name(name, others)
+    return f" (did you mean '{near}'?)" if near else ""

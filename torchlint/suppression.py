@@ -10,12 +10,12 @@ import io
 import re
 import tokenize
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torchlint.findings import Applicability, Edit, Finding, Fix
-from torchlint.rules.registry import rule_by_name, rules_named
+from torchlint.rules.registry import nearest_name, rule_by_name, rules_named
 
 if TYPE_CHECKING:
     from torchlint.rules.rule import Rule
@@ -75,6 +75,9 @@ class Suppressions:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._logical: list[tuple[int, int]] = []
+        self._within_strings: set[int] = set()
+        self._commented: set[int] = set()
+        self._seen: list[Finding] = []
         self._comment_lines: dict[int, list[_Directive]] = {}
         self.skips_file = False
         for offset, comment, alone in self._comments():
@@ -84,11 +87,18 @@ class Suppressions:
         starts, text = self._source.line_starts, self._source.text
         found: list[tuple[int, str, bool]] = []
         first: int | None = None
+        strings: list[int] = []  # the lines on which those begin that are still open
         try:
             for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
+                if token.type in _STRING_STARTS:
+                    strings.append(token.start[0])
+                elif token.type in _STRING_ENDS or token.type == tokenize.STRING:
+                    begin = token.start[0] if token.type == tokenize.STRING else strings.pop()
+                    self._within_strings.update(range(begin, token.end[0]))
                 if token.type == tokenize.COMMENT:
                     row, column = token.start
                     alone = not token.line[:column].strip()
+                    self._commented.add(row)
                     found.append((starts[row - 1] + column, token.string, alone))
                 elif token.type == tokenize.NEWLINE:
                     self._logical.append((first or token.start[0], token.start[0]))
@@ -118,6 +128,8 @@ class Suppressions:
 
     def kept(self, findings: Iterable[Finding]) -> list[Finding]:
         """The findings that no comment silences; the comments that silence one are noted as used."""
+        findings = list(findings)
+        self._seen += findings
         return [finding for finding in findings if not self._silenced(finding)]
 
     def _silenced(self, finding: Finding) -> bool:
@@ -153,22 +165,34 @@ class Suppressions:
         ran = {r.slug for r in selection.rules}
         findings = []
         for directive in (d for line in self._comment_lines.values() for d in line):
-            reason = self._unused(directive, ran, selection.complete)
-            if reason is not None:
-                findings.append(self._finding(rule, directive, *reason))
+            wrong = self._wrong(directive, ran, selection.complete)
+            if wrong is not None:
+                findings.append(self._finding(rule, directive, wrong))
         return self.kept(findings)
 
-    def _finding(self, rule: Rule, directive: _Directive, unused: set[str], message: str) -> Finding:
-        fix = Fix("Remove what is not needed", Applicability.SAFE, (self._removal(directive, unused),))
+    def _finding(self, rule: Rule, directive: _Directive, wrong: _Wrong) -> Finding:
         span = self._source.span(directive.begin, directive.finish)
-        advice = "Remove it: it would hide the next mistake here."
-        return Finding(rule.code, rule.slug, rule.severity, span, message, advice, fix)
+        fix = self._fix(directive, wrong)
+        return Finding(rule.code, rule.slug, rule.severity, span, wrong.message, wrong.advice, fix)
 
-    def _unused(self, directive: _Directive, ran: set[str], complete: bool) -> tuple[set[str], str] | None:
+    def _fix(self, directive: _Directive, wrong: _Wrong) -> Fix | None:
+        """Removes what is not needed. A misspelt name is never removed, but corrected where it then holds."""
+        meant = {name: near for name in wrong.unknown if (near := nearest_name(name)) is not None}
+        if not meant:
+            return Fix("Remove what is not needed", Applicability.SAFE, (self._removal(directive, wrong.names),))
+        if not all(self._would_silence(directive, near) for near in meant.values()):
+            return None
+        edit = self._renaming(directive, wrong.names, meant)
+        return Fix(f"Write {_quoted(meant.values())}", Applicability.UNSAFE, (edit,))
+
+    def _would_silence(self, directive: _Directive, name: str) -> bool:
+        """Whether a finding of this name lies where the comment counts."""
+        slugs = {rule.slug for rule in rules_named(name)}
+        return any(finding.rule in slugs and directive.line in self._lines(finding) for finding in self._seen)
+
+    def _wrong(self, directive: _Directive, ran: set[str], complete: bool) -> _Wrong | None:
         if directive.names is None:
-            if directive.noqa or directive.used or not complete:
-                return None
-            return set(), "This comment silences nothing."
+            return None if directive.noqa or directive.used or not complete else _Wrong()
         unused, unknown = set(), set()
         for name, _ in directive.names:
             rules = rules_named(name) if not directive.noqa else _exactly(name)
@@ -178,17 +202,19 @@ class Suppressions:
                 unknown.add(name)
             elif rules and all(r.slug in ran for r in rules):
                 unused.add(name)
-        if unknown:
-            return unused | unknown, f"torchlint has no rule {_quoted(unknown)}."
-        return (unused, f"Nothing here needs the ignore of {_quoted(unused)}.") if unused else None
+        return _Wrong(frozenset(unused), frozenset(unknown)) if unused or unknown else None
 
-    def _removal(self, directive: _Directive, unused: set[str]) -> Edit:
-        kept = [(name, at) for name, at in directive.names or () if name not in unused]
-        if kept and directive.names is not None:
-            first, last = directive.names[0][1], directive.names[-1]
-            span = self._source.span(first, last[1] + len(last[0]))
-            return Edit(span, ", ".join(name for name, _ in kept))
+    def _removal(self, directive: _Directive, unused: frozenset[str]) -> Edit:
+        if directive.names is not None and any(name not in unused for name, _ in directive.names):
+            return self._renaming(directive, unused, {})
         return Edit(self._source.span(*self._extent(directive)), "")
+
+    def _renaming(self, directive: _Directive, wrong: frozenset[str], meant: Mapping[str, str]) -> Edit:
+        """The names less those that are wrong, or in their place what is meant."""
+        assert directive.names
+        first, last = directive.names[0][1], directive.names[-1]
+        kept = [meant.get(name, name) for name, _ in directive.names if name in meant or name not in wrong]
+        return Edit(self._source.span(first, last[1] + len(last[0])), ", ".join(dict.fromkeys(kept)))
 
     def _extent(self, directive: _Directive) -> tuple[int, int]:
         """The directive with its explanation, up to the next ``#``; with the whole line where it stands alone."""
@@ -207,14 +233,33 @@ class Suppressions:
         return start, finish
 
     def additions(self, findings: Sequence[Finding]) -> list[Edit]:
-        """The edits that silence these findings, by slug, on the last line of each one's statement."""
+        """The edits that silence these findings, by slug.
+
+        The comment stands on the line where the finding begins, so that of a statement over several lines
+        it silences no more than that; on the statement's last line where none can stand there.
+        """
         wanted: dict[int, list[str]] = {}
         for finding in findings:
-            line = self._logical_line(self._source.line_number(finding.span.begin))[1]
+            first = self._source.line_number(finding.span.begin)
+            line = first if self._can_end_in_a_comment(first) else self._logical_line(first)[1]
             slugs = wanted.setdefault(line, [])
             if finding.rule not in slugs:
                 slugs.append(finding.rule)
         return [self._addition(line, slugs) for line, slugs in sorted(wanted.items())]
+
+    def _can_end_in_a_comment(self, line: int) -> bool:
+        if line in self._commented:
+            return True
+        start, end = self._extent_of(line)
+        return line not in self._within_strings and not self._source.text[start:end].endswith("\\")
+
+    def _extent_of(self, line: int) -> tuple[int, int]:
+        """Where a line begins and ends, without what ends it."""
+        text, start = self._source.text, self._source.line_starts[line - 1]
+        end = start
+        while end < len(text) and text[end] not in "\r\n":
+            end += 1
+        return start, end
 
     def _addition(self, line: int, slugs: list[str]) -> Edit:
         for directive in self._comment_lines.get(line, ()):
@@ -222,14 +267,38 @@ class Suppressions:
                 name, at = directive.names[-1]
                 end = at + len(name)
                 return Edit(self._source.span(end, end), "".join(f", {slug}" for slug in slugs))
-        text, start = self._source.text, self._source.line_starts[line - 1]
-        end = start
-        while end < len(text) and text[end] not in "\r\n":
-            end += 1
-        code = text[start:end].rstrip()
+        start, end = self._extent_of(line)
+        code = self._source.text[start:end].rstrip()
         return Edit(self._source.span(start + len(code), end), f"  # torchlint: ignore[{', '.join(slugs)}]")
 
 
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """The names of a comment that silence nothing, and those that are no rule's; neither where it has no names."""
+
+    unused: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.unused | self.unknown
+
+    @property
+    def message(self) -> str:
+        if self.unknown:
+            return f"torchlint has no rule {', '.join(map(_with_near_name, sorted(self.unknown)))}."
+        return f"Nothing here needs the ignore of {_quoted(self.unused)}." if self.unused \
+            else "This comment silences nothing."
+
+    @property
+    def advice(self) -> str:
+        if self.unknown:
+            return "correct the name, or remove it: as it stands it silences nothing."
+        return "remove it: it would hide the next mistake here."
+
+
+_STRING_STARTS = frozenset(getattr(tokenize, name, -1) for name in ("FSTRING_START", "TSTRING_START")) - {-1}
+_STRING_ENDS = frozenset(getattr(tokenize, name, -1) for name in ("FSTRING_END", "TSTRING_END")) - {-1}
 _LAYOUT = frozenset({tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER})
 
 
@@ -241,6 +310,11 @@ def _comments_by_line(text: str) -> Iterator[tuple[int, str, bool]]:
 def _exactly(code: str) -> tuple[Rule, ...]:
     rule = rule_by_name(code)
     return (rule,) if rule is not None and rule.code == code.upper() else ()
+
+
+def _with_near_name(name: str) -> str:
+    near = nearest_name(name)
+    return f"'{name}'" if near is None else f"'{name}' (did you mean '{near}'?)"
 
 
 def _quoted(names: Iterable[str]) -> str:

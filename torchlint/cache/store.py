@@ -117,7 +117,7 @@ class Cache:
 def _plain(settings: Settings) -> dict[str, Any]:
     """What of the settings a result may depend on."""
     values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
-    for name in ("file", "output_format", "unsafe_fixes", "cache_dir"):
+    for name in ("file", "output_format", "unsafe_fixes", "cache_dir", "given"):
         del values[name]
     values["per_file_ignores"], values["rules"] = dict(settings.per_file_ignores), {
         slug: dict(options) for slug, options in settings.rules.items()}

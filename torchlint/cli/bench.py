@@ -9,12 +9,14 @@ import click
 from torchlint.cli import measuring
 
 if TYPE_CHECKING:
+    from torchlint.harness.loops import Loop
     from torchlint.harness.verdicts import Comparison
 
 
 @click.command(short_help="Measure what each fix gains, on reference training loops.")
-@click.option("--rule", "rules", multiple=True, metavar="SLUG",
-              help="Measure the loop of this rule, or the whole script of this name, only (may be repeated).")
+@click.option("--rule", "rules", multiple=True, metavar="RULE",
+              help="Measure the loop of this rule (a slug, code, prefix or family), or the whole script of this name, "
+                   "only (repeatable).")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "mps"]), default="auto", show_default=True,
               help="Where to train.")
 @click.option("--size", type=click.Choice(["small", "medium", "large"]),
@@ -53,21 +55,32 @@ def _execute(rules: tuple[str, ...], wanted: str, size: str | None, quick: bool,
     sizes = (size,) if size else loops.SIZES[:1] if quick else loops.SIZES
     results: list[Comparison] = []
     failed: list[str] = []
-    with measuring.Progress(len(chosen)) as progress:
-        for loop in chosen:
+    with measuring.Progress() as progress:
+        for number, loop in enumerate(chosen, 1):
+            progress.place = f"{number}/{len(chosen)} "
             try:
                 results += loops.measured(loop, sizes, device, effort, progress.say)
             except HarnessError as error:
                 failed.append(f"{loop.name}: {error}")
-            progress.advance()
     measurement = measuring.measurement(device, machines.commit(loops.folder()), effort, results, ())
     return measuring.deliver(measurement, given, failed)
 
 
-def _chosen(names: tuple[str, ...], known: list[Any]) -> list[Any]:
+def _chosen(names: tuple[str, ...], known: list[Loop]) -> list[Loop]:
     """The loops of these names, in order; all where none is given."""
-    by_name = {loop.name: loop for loop in known}
-    for name in names:
-        if name not in by_name:
-            raise click.UsageError(f"there is no reference loop '{name}'; there are {', '.join(by_name)}")
-    return [by_name[name] for name in dict.fromkeys(names)] if names else known
+    chosen = [loop for name in names for loop in _named(name, known)]
+    return list(dict.fromkeys(chosen)) if names else known
+
+
+def _named(name: str, known: list[Loop]) -> list[Loop]:
+    """The whole script of a name, or the loops of the rules that it names. UsageError where there is none."""
+    from torchlint.rules.registry import rules_named
+    from torchlint.selection import near_name
+
+    rules = rules_named(name)
+    found = [loop for loop in known if name in (loop.name, "all") or loop.rule in rules]
+    if not found:
+        names = [loop.name for loop in known]
+        near = "" if rules else near_name(name, (loop.name for loop in known if loop.rule is None))
+        raise click.UsageError(f"there is no reference loop '{name}'{near}; there are {', '.join(names)}")
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -17,7 +18,7 @@ from torchlint.cli.options import Request, request_of, shared
 from torchlint.cli.progress import Bar
 from torchlint.config import ConfigError, Settings
 from torchlint.findings import Diagnostic
-from torchlint.reporting import Report
+from torchlint.reporting import Report, display
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -136,11 +137,17 @@ def _from_stdin(request: Request, settings: Settings) -> int:
 
 
 def _write_diff(results: list[FileResult], stream: IO[str]) -> None:
+    colour = stream.isatty() and display(stream, os.environ).colour  # what a patch is piped to is no terminal
     for result in results:
         if result.rewrites:
             from torchlint.saving import diff
 
-            click.echo(diff(result.rewrites), file=stream, nl=False)
+            text = diff(result.rewrites)
+            if colour:
+                from torchlint.reporting import painting
+
+                text = painting.patch(text)
+            click.echo(text, file=stream, nl=False, color=colour)
 
 
 def _report(
@@ -152,8 +159,9 @@ def _report(
     stream: IO[str],
 ) -> int:
     watched = stream if request.output_file is None else None
-    display = output.display_for(watched, unsafe_fixes=settings.unsafe_fixes, show_fixes=request.show_fixes)
-    report = engine.report_of(results, problems, files, display)
+    shown = output.display_for(watched, unsafe_fixes=settings.unsafe_fixes, show_fixes=request.show_fixes,
+                               done="Silenced" if request.add_ignore else "Fixed")
+    report = engine.report_of(results, problems, files, shown)
     output.write_diagnostics(report.diagnostics)
     if request.diff:
         output.write_diff_summary(report)

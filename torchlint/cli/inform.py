@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import click
 
 from torchlint import __version__
-from torchlint.config import ConfigError, Configuration, Settings
+from torchlint.config import ConfigError, Configuration, Settings, TorchVersion
 
 
 @click.command(short_help="Explain rules: slugs, codes or families.")
@@ -55,21 +55,25 @@ def config(ctx: click.Context, file: str | None, isolated: bool, output_format: 
     """Show the settings that hold for a file or folder (by default the current one), and where they come from."""
     try:
         path = Path(folder).absolute()
+        within = path if path.is_dir() else path.parent
         configuration = Configuration(file=Path(file).absolute() if file else None, isolated=isolated)
-        settings = configuration.for_folder(path if path.is_dir() else path.parent)
+        settings = configuration.for_folder(within)
         from torchlint.engine import selection_for
 
         rules = [one.slug for one in selection_for(settings).rules]
     except ConfigError as error:
         click.echo(f"torchlint: {error}", err=True)
         ctx.exit(2)
+    target = _target(settings, within)
     if output_format == "json":
-        values = {"file": str(settings.file) if settings.file else None, **_values(settings), "rules-that-run": rules}
+        values = {"file": str(settings.file) if settings.file else None, **_values(settings),
+                  "target-torch-here": {"version": target.version, "from": target.origin}, "rules-that-run": rules}
         click.echo(json.dumps(values, indent=2))
         return
     click.echo(f"# {settings.file or 'no configuration file: the defaults'}")
+    unset = {**_UNSET, "target-torch": f"{target.version}, from {target.origin}"}
     for key, value in _values(settings).items():
-        click.echo(f"# {key}: {_UNSET[key]}" if value is None else f"{key} = {_toml(value)}")
+        click.echo(f"# {key}: {unset[key]}" if value is None else f"{key} = {_toml(value)}")
     click.echo(f"# rules that run: {', '.join(rules)}")
 
 
@@ -86,17 +90,39 @@ def _values(settings: Settings) -> dict[str, Any]:
     for field in fields(settings):
         value = getattr(settings, field.name)
         if field.name == "target_torch":
-            value = ".".join(map(str, value)) if value else None
-        if field.name not in ("root", "file"):
+            value = _dotted(value) if value else None
+        if field.name not in ("root", "file", "given"):
             values[field.name.replace("_", "-")] = value
     return values
 
 
-_UNSET = {
-    "select": "every rule that is on by default",
-    "target-torch": "what the project's requirements ask for, else the newest that torchlint knows",
-    "output-format": "full",
-}
+_UNSET = {"select": "every rule that is on by default", "output-format": "full"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The torch that code must run on, and what says so."""
+
+    version: str
+    origin: str
+
+
+def _target(settings: Settings, folder: Path) -> _Target:
+    from torchlint import requirements
+    from torchlint.discovery import project_root
+    from torchlint.semantics import knowledge
+
+    if settings.target_torch is not None:
+        return _Target(_dotted(settings.target_torch), settings.origin)
+    found = requirements.nearest_torch(folder, project_root(folder))
+    if found is not None:
+        return _Target(_dotted(found[0]), f"the requirements in {found[1]}")
+    newest = knowledge.version("torch")
+    return _Target(str(newest), "torchlint, as the newest that it knows: no requirements name one")
+
+
+def _dotted(version: TorchVersion) -> str:
+    return ".".join(map(str, version))
 
 
 def _toml(value: Any) -> str:

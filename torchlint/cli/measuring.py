@@ -7,6 +7,7 @@ import datetime
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -16,7 +17,7 @@ import click
 
 if TYPE_CHECKING:
     from torchlint.harness.machines import Device
-    from torchlint.harness.measuring import Effort
+    from torchlint.harness.measuring import Effort, Step
     from torchlint.harness.reports import Measurement
     from torchlint.harness.verdicts import Comparison
 
@@ -31,7 +32,8 @@ TURNS = 20
 _OPTIONS = (
     click.option("--steps", type=click.IntRange(min=5), metavar="N", help="Optimizer steps that each run times."),
     click.option("--repeat", type=click.IntRange(min=1), metavar="N",
-                 help="Pairs of runs, before and after; by default as many as the noise asks for."),
+                 help="Pairs of runs, before and after, at least 5 where a fix moves the random stream; by default "
+                      "as many as the noise asks for."),
     click.option("--output-format", type=click.Choice(["text", "json", "html"]), default="text", show_default=True,
                  help="How to report."),
     click.option("-o", "--output-file", type=click.Path(dir_okay=False), help="Write the report to this file."),
@@ -116,18 +118,30 @@ def deliver(measured: Measurement, given: dict[str, Any], failed: Sequence[str] 
     return 2 if failed else 1 if measured.fails else 0
 
 
-class Progress:
-    """A bar on stderr with what is being run; plain lines, one for each part, where stderr is no terminal."""
+_SECONDS_BETWEEN = 30.0
+"""Where lines stand for the bar: a log of some hours is to stay readable."""
 
-    def __init__(self, parts: int) -> None:
+
+class Progress:
+    """A bar on stderr over the runs of each comparison, with what is being run.
+
+    Where stderr is no terminal: a line for each comparison, and now and then one more while it takes long.
+    ``place`` says how far the whole is.
+    """
+
+    def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+        self.place = ""
+        self._watched = sys.stderr.isatty()
+        self._said = ("", 0.0)
         self._bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
-            TimeElapsedColumn(), console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(),
+            TextColumn("{task.completed} runs of {task.total} at most"), TimeElapsedColumn(),
+            console=Console(stderr=True), transient=True, disable=not self._watched,
         )  # fmt: skip
-        self._task = self._bar.add_task("measuring", total=parts)
+        self._task = self._bar.add_task("measuring", total=1)
 
     def __enter__(self) -> Progress:
         self._bar.start()
@@ -138,10 +152,10 @@ class Progress:
     ) -> None:
         self._bar.stop()
 
-    def say(self, what: str) -> None:
+    def say(self, step: Step) -> None:
         """Show what is run now."""
-        self._bar.update(self._task, description=what)
-
-    def advance(self) -> None:
-        """One more part is done."""
-        self._bar.advance(self._task)
+        self._bar.update(self._task, description=f"{self.place}{step}", completed=step.done, total=step.most)
+        part, when = self._said
+        if not self._watched and (step.part != part or time.monotonic() - when > _SECONDS_BETWEEN):
+            click.echo(f"torchlint: {self.place}{step}", err=True)
+            self._said = step.part, time.monotonic()

@@ -70,7 +70,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     _names("--select", f"Run these rules only: {_NAMES_HELP}."),
     _names("--extend-select", "Run these rules as well."),
     _names("--ignore", "Do not run these rules."),
-    click.option("--preview/--no-preview", default=None, help="Rules in preview too (there is none now)."),
+    click.option("--preview/--no-preview", default=None, help="Run new rules too that are not yet on by default."),
     click.option("--target-torch", type=_Version(), help="The oldest torch the code must run on, such as 2.1."),
     click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="Include fixes that may change behaviour."),
     click.option("--diff", is_flag=True, help="Show what would be fixed, and change nothing."),

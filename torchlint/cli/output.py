@@ -38,10 +38,10 @@ def write_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
         click.echo("".join(pieces), err=True, nl=False)
 
 
-def display_for(stream: IO[str] | None, *, unsafe_fixes: bool, show_fixes: bool) -> Display:
+def display_for(stream: IO[str] | None, *, unsafe_fixes: bool, show_fixes: bool, done: str = "Fixed") -> Display:
     """How to write for whoever reads the stream; None for a file, which gets neither colours nor a width."""
     shown = display(stream, os.environ) if stream is not None else Display()
-    return dataclasses.replace(shown, unsafe_fixes=unsafe_fixes, show_fixes=show_fixes)
+    return dataclasses.replace(shown, unsafe_fixes=unsafe_fixes, show_fixes=show_fixes, done=done)
 
 
 def write_diff_summary(report: Report) -> None:

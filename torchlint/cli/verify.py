@@ -12,7 +12,8 @@ from torchlint.cli import measuring
 
 @click.command(short_help="Measure what the fixes gain in your own training script.",
                context_settings={"ignore_unknown_options": False})
-@click.option("--rule", "rules", multiple=True, metavar="RULE", help="Apply the fixes of this rule only (repeatable).")
+@click.option("--rule", "rules", multiple=True, metavar="RULE",
+              help="Apply the fixes of this rule (a slug, code, prefix or family) only (repeatable).")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply fixes that may change behaviour too.")
 @click.option("--each", is_flag=True, help="Measure the fixes of each rule alone as well.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=600.0, show_default=True, metavar="SECONDS",
@@ -43,13 +44,18 @@ def _execute(
     from torchlint.harness.copying import changed, state
     from torchlint.harness.measuring import Effort
     from torchlint.harness.programs import Program, verified
+    from torchlint.rules.registry import rules_named
+    from torchlint.selection import near_name
 
+    for name in rules:
+        if not rules_named(name):
+            raise click.UsageError(f"there is no rule '{name}'{near_name(name)}")
     repeats = given["repeat"] or 3
     effort = Effort(given["steps"] or 30, 5, repeats, given["repeat"] or 8, timeout=timeout)
     program = Program.here(command)
     untouched = state(program.root)
     try:
-        with measuring.Progress(1) as progress:
+        with measuring.Progress() as progress:
             results = list(verified(program, rules, effort, progress.say, _warn, unsafe=unsafe, each=each))
     finally:
         if touched := changed(untouched, state(program.root)):

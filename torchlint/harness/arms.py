@@ -19,6 +19,7 @@ from torchlint.discovery import discover
 from torchlint.findings import Finding, Span
 from torchlint.fixing import SAFE, SAFE_AND_UNSAFE, unified_diff
 from torchlint.harness.copying import Copied, copy_tree
+from torchlint.harness.recordings import HarnessError
 from torchlint.saving import save
 from torchlint.syntax.source import source_from_bytes
 
@@ -84,12 +85,13 @@ class Fixes:
     """What was changed in a tree: a patch for each file, and where each fix lies in the tree as it was.
 
     ``places`` are files below the root, lines (of the whole statement) and rules; ``broken`` says of
-    files what kept them from being checked or fixed.
+    files what kept them from being checked or fixed, and ``unsafe`` how many fixes were left out as unsafe.
     """
 
     patches: Mapping[str, str]
     places: tuple[Place, ...]
     broken: Mapping[str, str] = field(default_factory=dict)
+    unsafe: int = 0
 
     @property
     def diff(self) -> str:
@@ -130,7 +132,8 @@ class Place:
 def fix(tree: Tree, rules: Sequence[str], *, unsafe: bool) -> Fixes:
     """Apply torchlint's fixes of these rules (all that are on, where there is none) to the files of a tree.
 
-    The project's own configuration holds. ConfigError where it, or a rule's name, is wrong.
+    The project's own configuration holds. ConfigError where it, or a rule's name, is wrong, HarnessError
+    where there is nothing to look at.
     """
     overrides: dict[str, Any] = {"unsafe_fixes": unsafe}
     if rules:
@@ -138,7 +141,11 @@ def fix(tree: Tree, rules: Sequence[str], *, unsafe: bool) -> Fixes:
     configuration = Configuration(overrides)
     engine.check_settings(configuration.for_folder(tree.root))
     targets = [t for t in discover([str(tree.root)], configuration).targets if _is_own(tree, t.path)]
+    if not targets:
+        raise HarnessError(f"there are no Python files or notebooks to fix under {tree.original or tree.root}")
     before = engine.run(targets)
+    left_out = [f for result in before.results for f in result.findings if _is_applied(f, True)
+                and not _is_applied(f, unsafe)]
     places = tuple(place for result in before.results for f in result.findings if _is_applied(f, unsafe)
                    for place in _places(tree, f))
     results = engine.run(targets, mode := Mode.FIX_UNSAFE if unsafe else Mode.FIX).results
@@ -147,7 +154,7 @@ def fix(tree: Tree, rules: Sequence[str], *, unsafe: bool) -> Fixes:
     patches = dict(_patch(tree, rewrite) for result in results for rewrite in result.rewrites)
     broken = {_below(tree, Path(d.path)): d.message for result in results for d in result.diagnostics}
     broken.update({_below(tree, Path(r.path)): "a fix changes a file outside of the tree too" for r in outside})
-    return Fixes(patches, places, broken)
+    return Fixes(patches, places, broken, len(left_out))
 
 
 def _is_own(tree: Tree, path: Path) -> bool:

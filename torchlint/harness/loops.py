@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchlint.harness.arms import Tree, fix
 from torchlint.harness.machines import Device
-from torchlint.harness.measuring import Arm, Effort, OnRun, compare
+from torchlint.harness.measuring import Arm, Effort, OnRun, Step, compare
 from torchlint.harness.recordings import HarnessError, TooLarge
 from torchlint.harness.verdicts import Comparison, Verdict
 from torchlint.rules.registry import all_rules
@@ -83,6 +83,7 @@ def measured(
         if why:
             yield replace(nothing, reason=why)
             return
+        effort = effort if loop.takes_turns else replace(effort, block=None)
         for size in sizes:
             arms = (Arm(before, _Command(loop, size, device.kind)),
                     Arm(after, _Command(loop, size, device.kind, _launcher(loop, device))))
@@ -90,8 +91,12 @@ def measured(
                 yield _schedule(nothing, arms, effort, on_run)
                 return
             effort = effort.for_turns(taken=loop.takes_turns)
+
+            def on_sized(step: Step, size: str = size) -> None:
+                on_run(replace(step, part=f"{step.part}, {size}"))
+
             try:
-                yield replace(compare(loop.name, nothing.rule, arms, fixes, loop.training, effort, on_run), size=size)
+                yield replace(compare(loop.name, nothing.rule, arms, fixes, loop.training, effort, on_sized), size=size)
             except TooLarge as error:
                 yield replace(nothing, size=size, diff="", reason=f"too large: {error}".partition(":\n")[0])
                 return
@@ -99,7 +104,7 @@ def measured(
 
 def _schedule(nothing: Comparison, arms: tuple[Arm, Arm], effort: Effort, on_run: OnRun) -> Comparison:
     """The learning rates of both arms: all that there is to see of a rule about correctness."""
-    on_run(f"{nothing.name}, learning rates")
+    on_run(Step(nothing.name, "learning rates"))
     before, after = (arm.run(effort.plan(0)).rates for arm in arms)
     if before == after:
         raise HarnessError(f"the fix of {nothing.name} leaves the learning rates as they were")

@@ -12,8 +12,25 @@ from torchlint.harness.statistics import largest_difference
 from torchlint.harness.verdicts import LEAST_SEEDS, Comparison, Verdict, is_unclear, judge
 from torchlint.rules.rule import Training
 
-OnRun = Callable[[str], None]
-"""Called before every run with what is run, in words."""
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is run next: the comparison that it is a part of, and which run of it.
+
+    ``done`` runs are behind it, and ``most`` is the largest number that the comparison may take.
+    """
+
+    part: str
+    run: str = ""
+    done: int = 0
+    most: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.part}, {self.run}" if self.run else self.part
+
+
+OnRun = Callable[[Step], None]
+"""Called before every run with what is run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +94,9 @@ def compare(
     notes: list[str] = []
     while True:
         seed = len(runs_before)
-        before, after = _pair(f"{name}, {{}}, run {seed + 1}", arms, effort.plan(seed), on_run)
+        least = _least(training, effort)
+        step = Step(name, f"run {seed + 1}", 2 * seed, 2 * max(effort.most_repeats, least))
+        before, after = _pair(step, arms, effort.plan(seed), on_run)
         if isinstance(after, HarnessError):
             return _broken(name, rule, fixes, after)
         if known is not None and (apart := _own_difference(known, before)):
@@ -87,7 +106,7 @@ def compare(
             training = replace(training, moves_random_stream=True)
         runs_before.append(before)
         runs_after.append(after)
-        least = max(effort.repeats, LEAST_SEEDS) if training.moves_random_stream else effort.repeats
+        least = _least(training, effort)
         if len(runs_before) < least:
             continue
         judged = judge(name, rule, runs_before, runs_after, training, fixes.diff)
@@ -95,19 +114,24 @@ def compare(
             return replace(judged, notes=(*judged.notes, *notes))
 
 
+def _least(training: Training, effort: Effort) -> int:
+    """The pairs without which there is no verdict."""
+    return max(effort.repeats, LEAST_SEEDS) if training.moves_random_stream else effort.repeats
+
+
 def _pair(
-    name: str, arms: tuple[Arm, Arm], plan: Plan, on_run: OnRun
+    step: Step, arms: tuple[Arm, Arm], plan: Plan, on_run: OnRun
 ) -> tuple[Recording, Recording | HarnessError]:
     """One run of each arm. Raises HarnessError where the first, the program as it is, fails."""
     if plan.block:
-        on_run(name.format("before and after in turn"))
+        on_run(replace(step, run=f"before and after in turn, {step.run}"))
         before, after = record_in_turn([(arm.command(plan.seed), arm.tree) for arm in arms], plan)
         if isinstance(before, HarnessError):
             raise before
         return before, after
-    on_run(name.format("before"))
+    on_run(replace(step, run=f"before, {step.run}"))
     before = arms[0].run(plan)
-    on_run(name.format("after"))
+    on_run(replace(step, run=f"after, {step.run}", done=step.done + 1))
     try:
         return before, arms[1].run(plan)
     except HarnessError as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchlint.harness.arms import Fixes, Place, Tree, copy, fix
-from torchlint.harness.measuring import Arm, Effort, Exercise, OnRun, compare, exercised
+from torchlint.harness.measuring import Arm, Effort, Exercise, OnRun, Step, compare, exercised
 from torchlint.harness.recordings import HarnessError, Plan, Recording
 from torchlint.harness.verdicts import Comparison, Verdict
 from torchlint.rules.registry import all_rules
@@ -66,9 +66,9 @@ def verified(
             warn(f"each copy of {program.root} takes {copied.size / 1e6:,.0f} MB and {copied.linked:,} links")
         after, fixes = _fixed(program, rules, Path(work, "after"), unsafe)
         if not fixes.diff:
-            raise HarnessError(_nothing_to_fix(fixes, unsafe))
+            raise HarnessError(_nothing_to_fix(fixes))
         arms = _Side(before, program), _Side(after, program)
-        on_run("which fixes the program comes to")
+        on_run(Step("which fixes the program comes to"))
         exercise = exercised(arms[0], fixes, effort)
         loaded = exercise.loaded
         effort = replace(effort, threads=exercise.run.threads)
@@ -115,7 +115,9 @@ def _training(places: Sequence[Place]) -> Training:
 
 
 def _notes(program: Program, fixes: Fixes, exercise: Exercise) -> Iterator[str]:
-    """What of the fixes a run did not load, and why."""
+    """What of the fixes a run did not load, and why; and how many were not made."""
+    if fixes.unsafe:
+        yield f"{fixes.unsafe} more {_fixes(fixes.unsafe)} with --unsafe-fixes"
     others = [place for place in fixes.places if place not in exercise.loaded.places]
     root = program.root.resolve()
     outside = [place for place in others if str(root / place.file) in exercise.run.from_original]
@@ -128,10 +130,16 @@ def _notes(program: Program, fixes: Fixes, exercise: Exercise) -> Iterator[str]:
 
 
 def _more(count: int, one: str, many: str) -> str:
-    return f"{count} more fixes {many}" if count > 1 else f"1 more fix {one}"
+    return f"{count} more {_fixes(count)} {many if count > 1 else one}"
 
 
-def _nothing_to_fix(fixes: Fixes, unsafe: bool) -> str:
+def _fixes(count: int) -> str:
+    return "fixes" if count > 1 else "fix"
+
+
+def _nothing_to_fix(fixes: Fixes) -> str:
     if fixes.broken:
         return f"nothing could be fixed: {'; '.join(fixes.complaints[:3])}"
-    return "there is nothing to fix" + ("" if unsafe else " safely; --unsafe-fixes takes the other fixes too")
+    if fixes.unsafe:
+        return f"there is nothing to fix safely; {fixes.unsafe} {_fixes(fixes.unsafe)} with --unsafe-fixes"
+    return "there is nothing to fix"

@@ -27,7 +27,10 @@ _SEED = 20_240_229  # the same timings give the same interval
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Before divided by after, with a 95% interval: above 1 is a gain. One pair of runs has no interval."""
+    """Before divided by after, with a 95% interval: above 1 is a gain. One pair of runs has no interval.
+
+    ``median`` is the geometric mean over pairs of runs: the reports in JSON call it so since before it was one.
+    """
 
     median: float
     low: float | None
@@ -64,6 +67,12 @@ def ratio(before: Sequence[Blocks], after: Sequence[Blocks], middle: Middle) -> 
     below, above = (drawn[round(part * (_RESAMPLES - 1))] - observed for part in (0.025, 0.975))
     wider = _student(len(pairs) - 1, _95) / _95.normal * math.sqrt(len(pairs) / (len(pairs) - 1))
     return Ratio(math.exp(observed), math.exp(observed + wider * below), math.exp(observed + wider * above))
+
+
+def typical(runs: Sequence[Blocks], middle: Middle) -> float:
+    """What a step of an arm takes, averaged as in the ratio: the typical times of two arms have just that ratio."""
+    return math.exp(statistics.fmean(
+        statistics.fmean(math.log(middle(_positive(block))) for block in blocks) for blocks in runs))
 
 
 _Pair = Sequence[tuple[Sequence[float], Sequence[float]]]

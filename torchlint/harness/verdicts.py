@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torchlint.harness.recordings import Recording
-from torchlint.harness.statistics import Ratio, largest_difference, mean_loss, ratio, shift
+from torchlint.harness.statistics import Ratio, largest_difference, mean_loss, ratio, shift, typical
 from torchlint.rules.rule import Training
 
 LEAST_GAIN = 0.02
@@ -49,8 +49,9 @@ class Verdict(str, enum.Enum):
 class Comparison:
     """One fix (or all of them together), measured.
 
-    Times are seconds of a step (a run's median, or its mean where the rule gains over a run), memory
-    bytes at the peak; of several runs the median. Ratios are before / after. ``loss_difference`` is
+    Times are seconds of a step: a run's median, or its mean where the rule gains over a run; of several runs
+    the geometric mean, so that ``time_before`` / ``time_after`` is ``time_ratio``. Memory is bytes at the
+    peak, of several runs the median. Ratios are before / after. ``loss_difference`` is
     relative: the largest along the curves of one seed, or, for a fix that moves the random stream,
     the mean over seeds of how far a run's mean loss moved. None: not known, as where no loss was seen.
     ``loss_allowed`` is None where nothing says how much chance moves losses.
@@ -96,8 +97,8 @@ def judge(
         notes.append(f"the machine is too noisy for a finer answer: the interval is {times.width:.0%} wide")
     return Comparison(
         name, rule, verdict, reason,
-        time_before=statistics.median(middle(run.times) for run in before),
-        time_after=statistics.median(middle(run.times) for run in after),
+        time_before=typical([run.blocks for run in before], middle),
+        time_after=typical([run.blocks for run in after], middle),
         time_ratio=times,
         memory_before=memory_before, memory_after=memory_after, memory_ratio=memory,
         loss_difference=losses.difference, loss_allowed=losses.allowed,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from torchlint.findings import Applicability, Finding, Severity
+from torchlint.findings import Applicability, Finding
 from torchlint.reporting import suggestion, summary
 from torchlint.reporting.frame import Row, frame
+from torchlint.reporting.painting import painter
 from torchlint.reporting.report import Report, Write
 from torchlint.reporting.text import name, place, visible
-
-_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.HINT: "cyan"}
-
-_STYLES = {"gutter": "bright_blue", "title": "bold", "added": "green", "removed": "red", "note": "bold"}
 
 _HOW = {
     Applicability.SAFE: "`torchlint fix` applies it",
@@ -23,14 +20,13 @@ _HOW = {
 
 def render(report: Report, write: Write) -> None:
     """Write a frame for each finding, then the summary."""
-    paint = _painter() if report.display.colour else _plain
+    paint = painter(colour=report.display.colour)
     for finding in report.findings:
-        mark = f"bold {_COLOURS[finding.severity]}"
         for row in _rows(finding, report):
-            write(paint(row, mark) + "\n")
+            write(paint(row, finding.severity) + "\n")
         write("\n")
     for line in summary.lines(report):
-        write(paint([(line, "")], "") + "\n")
+        write(paint([(line, "")], None) + "\n")
 
 
 def _rows(finding: Finding, report: Report) -> Iterator[Row]:
@@ -49,23 +45,3 @@ def _rows(finding: Finding, report: Report) -> Iterator[Row]:
         ]
         if fix.applicability is Applicability.DISPLAY:
             yield from suggestion.rows(fix, report.lines, margin)
-
-
-def _plain(row: Row, mark: str) -> str:
-    return "".join(text for text, _ in row).rstrip()
-
-
-def _painter() -> Callable[[Row, str], str]:
-    """A function that paints a row with ANSI colours; rich is imported here and nowhere sooner."""
-    from rich.color import ColorSystem
-    from rich.style import Style
-
-    def paint(row: Row, mark: str) -> str:
-        return "".join(
-            Style.parse(mark if style == "mark" else _STYLES[style]).render(text, color_system=ColorSystem.STANDARD)
-            if style and text.strip()
-            else text
-            for text, style in row
-        ).rstrip()
-
-    return paint

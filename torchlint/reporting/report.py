@@ -47,12 +47,14 @@ class Display:
 
     ``width`` is the terminal's, in columns; None where nothing limits it. ``unsafe_fixes`` says
     that the run was asked to apply unsafe fixes too, ``show_fixes`` that applied ones are listed.
+    ``done`` is what the run did to what it says is applied: it "Fixed" or "Silenced" it.
     """
 
     colour: bool = False
     width: int | None = None
     unsafe_fixes: bool = False
     show_fixes: bool = False
+    done: str = "Fixed"
 
 
 @dataclass(frozen=True, slots=True)

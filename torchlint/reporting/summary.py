@@ -16,7 +16,7 @@ def lines(report: Report) -> Iterator[str]:
         yield from _applied(report)
     if report.applied:
         files = len({applied.path for applied in report.applied})
-        yield f"Fixed {plural(report.fixed, 'problem')} in {plural(files, 'file')}."
+        yield f"{report.display.done} {plural(report.fixed, 'problem')} in {plural(files, 'file')}."
     yield _found(report)
     yield from _fixable(report)
 

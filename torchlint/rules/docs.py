@@ -127,7 +127,8 @@ def as_object(rule: Rule) -> dict[str, Any]:
         "since": rule.since,
         "sections": sections(rule),
         "options": [
-            {"name": o.name, "default": o.default, "type": o.kind.__name__, "help": o.help} for o in rule.options
+            {"name": o.name, "default": o.default, "type": o.kind.__name__, "least": o.least, "help": o.help}
+            for o in rule.options
         ],
         "examples": [_example(example) for example in rule.examples if example.show],
     }
@@ -195,7 +196,8 @@ def _options(slug: str, options: Sequence[Option]) -> Iterator[_Block]:
         return
     yield _Block("heading", "Options")
     for option in options:
-        default = f"{option.kind.__name__}, default `{_toml(option.default)}`"
+        least = f", {option.least} or more" if option.least is not None else ""
+        default = f"{option.kind.__name__}{least}, default `{_toml(option.default)}`"
         yield _Block("text", f"`{option.name}` ({default}): {option.help}")
     settings = "\n".join(f"{option.name} = {_toml(option.default)}" for option in options if option.default is not None)
     if settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+from collections.abc import Iterable
 
 import torchlint.rules as package
 from torchlint.rules.rule import Rule
@@ -41,3 +42,11 @@ def rules_named(name: str) -> tuple[Rule, ...]:
     if exact is not None:
         return (exact,)
     return tuple(r for r in all_rules() if r.family == name or (name.startswith("TL") and r.code.startswith(name)))
+
+
+def nearest_name(name: str, others: Iterable[str] = ()) -> str | None:
+    """The slug, code or family, or other word, that is spelled most like a name; None where none is."""
+    import difflib
+
+    words = [*(word for rule in all_rules() for word in (rule.slug, rule.code, rule.family)), *others]
+    return next(iter(difflib.get_close_matches(name, words, n=1)), None)

@@ -33,12 +33,24 @@ Question = Callable[["Model", dict[str, Any]], Iterator[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A setting of one rule, ``[tool.torchlint.rules.<slug>]`` in the configuration."""
+    """A setting of one rule, ``[tool.torchlint.rules.<slug>]`` in the configuration.
+
+    ``least`` is the smallest number that makes sense, where the setting is one.
+    """
 
     name: str
     default: Any
     kind: type
     help: str
+    least: float | None = None
+
+    def objection(self, value: object) -> str:
+        """What a value would have to be, and is not; empty where it will do."""
+        if not isinstance(value, self.kind) or (isinstance(value, bool) and self.kind is not bool):
+            return f"must be of type {self.kind.__name__}, not {type(value).__name__}"
+        if self.least is not None and isinstance(value, (int, float)) and not value >= self.least:
+            return f"must be {self.least} or more, not {value}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

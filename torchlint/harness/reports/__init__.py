@@ -43,6 +43,12 @@ def render(measurement: Measurement, form: str, *, colour: bool, width: int, dif
     return renderer(measurement, colour=colour, width=width, diffs=diffs) if form == "text" else renderer(measurement)
 
 
+def made_on(measurement: Measurement) -> str:
+    """What it was measured on, in words; a processor that trained is part of the machine's."""
+    device = "" if measurement.kind == "cpu" else f"{measurement.device}; "
+    return f"{device}torch {measurement.torch}; {measurement.machine}"
+
+
 def title(result: Comparison) -> str:
     """What was compared, with its size."""
     return f"{result.name}, {result.size}" if result.size else result.name

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from torchlint.harness.reports import Measurement, duration, interval, memory, title
+from torchlint.harness.reports import Measurement, duration, interval, made_on, memory, title
 from torchlint.harness.verdicts import Comparison, Verdict
 
 _WIDTH, _HEIGHT = 420, 120  # of a picture, in pixels
@@ -33,7 +33,7 @@ def render(measurement: Measurement) -> str:
 <html lang="en"><head><meta charset="utf-8"><title>torchlint: what the fixes gain</title><style>{_STYLE}</style></head>
 <body>
 <h1>What the fixes gain</h1>
-<p>{escape(measurement.device)}; torch {escape(measurement.torch)}; {escape(measurement.machine)};
+<p>{escape(made_on(measurement))};
 {escape(measurement.date)}; commit {escape(measurement.commit or "unknown")}.
 {escape(measurement.effort)}. Ratios are before / after: above 1 is a gain.</p>{notes}
 <table><tr><th>fix</th><th>size</th><th>verdict</th><th>step before</th><th>after</th><th>ratio (95%)</th>

@@ -13,6 +13,7 @@ def save(measurement: Measurement, path: Path) -> None:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
     except ImportError:
         raise HarnessError("--save-plot needs matplotlib: pip install 'torchlint[harness]'") from None
     shown = [result for result in measurement.results if result.before or result.rates_before]
@@ -21,23 +22,30 @@ def save(measurement: Measurement, path: Path) -> None:
     axes = figure.subplots(max(len(shown), 1), 2, squeeze=False)
     for (left, right), result in zip(axes, shown):
         left.set_title(f"{title(result)}: {result.verdict.value}", fontsize=10, loc="left")
+        for axis in (left, right):
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.set_xlabel("optimizer step", fontsize=8)
         if result.rates_before:
-            left.step(range(len(result.rates_before)), result.rates_before, color="tab:orange", label="before")
-            left.step(range(len(result.rates_after)), result.rates_after, color="tab:green", label="after")
+            for rates, colour, label in ((result.rates_before, "tab:orange", "before"),
+                                         (result.rates_after, "tab:green", "after")):
+                left.step(range(1, len(rates) + 1), rates, color=colour, label=label)
             left.set_ylabel("learning rate")
             right.set_axis_off()
             left.legend(fontsize=8)
             continue
+        right.sharex(left)
         for runs, colour, label in ((result.before, "tab:orange", "before"), (result.after, "tab:green", "after")):
             for number, run in enumerate(runs):
                 name = label if number == 0 else None
-                left.plot([time * 1000 for time in run.times], color=colour, alpha=0.6, linewidth=0.9, label=name)
                 losses = [float("nan") if loss is None else loss for loss in run.losses]
-                right.plot(losses, color=colour, alpha=0.6, linewidth=0.9, label=name)
+                steps = range(1, len(losses) + 1)
+                times = [time * 1000 for time in run.times]  # those of the warm-up are not kept
+                style = {"color": colour, "alpha": 0.6, "linewidth": 0.9, "label": name}
+                left.plot(steps[len(losses) - len(times):], times, **style)
+                right.plot(steps, losses, **style)
         left.set_ylabel("step time, ms")
         left.set_ylim(bottom=0)
         left.legend(fontsize=8)
         right.set_ylabel("loss")
-        right.set_xlabel("step", fontsize=8)
     figure.suptitle(f"{measurement.device}; torch {measurement.torch}", fontsize=9)
     figure.savefig(path, dpi=120)

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from torchlint.harness.reports import Measurement, curve, duration, interval, memory, title
+from torchlint.harness.reports import Measurement, curve, duration, interval, made_on, memory, title
 from torchlint.harness.statistics import Ratio
 from torchlint.harness.verdicts import Comparison, Verdict
 
@@ -29,7 +29,7 @@ def render(measurement: Measurement, *, colour: bool, width: int, diffs: bool) -
         if diffs:
             _show_diff(console, result)
     console.print(_table(measurement), soft_wrap=False)
-    console.print(Text(f"\n{measurement.device}; torch {measurement.torch}; {measurement.machine}", "dim"))
+    console.print(Text(f"\n{made_on(measurement)}", "dim"))
     console.print(Text(f"{measurement.effort}. Ratios are before / after: above 1 is a gain.", "dim"))
     for note in measurement.notes:
         console.print(Text(f"Note: {note}."))
@@ -61,8 +61,7 @@ def _describe(console: Console, result: Comparison) -> None:
         longest = max(result.time_before, result.time_after)
         console.print(f"  step    before {_bar(result.time_before, longest)} {duration(result.time_before)}")
         console.print(f"          after  {_bar(result.time_after, longest)} {duration(result.time_after)}: "
-                      f"{ratio.median:.2f} times as fast{_between(ratio)}; {result.repeats} "
-                      f"pair{'s' * (result.repeats > 1)} of runs")
+                      f"{_speed(result.verdict, ratio)}; {result.repeats} pair{'s' * (result.repeats > 1)} of runs")
     if result.memory_before and result.memory_after:
         console.print(f"  memory  {memory(result.memory_before)} before, {memory(result.memory_after)} after, peak")
     if ratio is not None:
@@ -80,8 +79,18 @@ def _bar(seconds: float, longest: float) -> str:
     return f"{'█' * max(1, round(seconds / longest * _BAR)):<{_BAR}}"
 
 
-def _between(ratio: Ratio) -> str:
-    return f" (95%: {ratio.low:.2f} to {ratio.high:.2f})" if ratio.low is not None else ""
+def _speed(verdict: Verdict, ratio: Ratio) -> str:
+    """The ratio of times in words: a speed where the verdict is about it, and no more than a ratio elsewhere."""
+    low, high = ratio.low, ratio.high
+    if verdict is Verdict.FASTER:
+        return f"{ratio.median:.2f} times as fast{_between(low, high)}"
+    if verdict is Verdict.SLOWER and low is not None and high is not None:
+        return f"{1 / ratio.median:.2f} times as slow{_between(1 / high, 1 / low)}"
+    return f"ratio {ratio.median:.2f}{_between(low, high)}"
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return f" (95%: {low:.2f} to {high:.2f})" if low is not None else ""
 
 
 def _losses(result: Comparison) -> str:

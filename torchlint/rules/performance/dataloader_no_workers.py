@@ -60,7 +60,7 @@ rule = Rule(
     since="0.1",
     names=("DataLoader", "next"),
     triggers=(b"DataLoader",),
-    options=(Option("num-workers", 4, int, "The number of workers that the fix writes."),),
+    options=(Option("num-workers", 4, int, "The number of workers that the fix writes.", least=1),),
     training=Training(gains="run", moves_random_stream=True),
 )
 

@@ -10,7 +10,7 @@ where dtype or device ask for it; PyTorch's documentation of `torch.tensor` reco
 shares an array of its own dtype, but an array that was just converted to another one is converted a second time.
 
 Fix safety:
-The fix calls `torch.from_numpy` or, with `dtype=` or `device=`, `torch.as_tensor`. The tensor then shares the array's
+The fix calls `torch.as_tensor`, with the `dtype=` and `device=` that were given. The tensor then shares the array's
 memory. That is safe where the array was made in this very expression, nobody else holds it, and its dtype is one that
 PyTorch knows; it is unsafe where the array lives on, as a later change of one shows in the other, and where the
 expression swaps axes, as the tensor keeps the array's strides, and a later `view` may refuse them. There is no fix
@@ -362,7 +362,7 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
             yield rule.at(
                 site,
                 "`torch.tensor` copies the array, although PyTorch could share its memory.",
-                help="use `torch.from_numpy`, or `torch.as_tensor` with `dtype=` and `device=`.",
+                help="use `torch.as_tensor`, which shares it.",
                 fix=_fix(model, node, events),
             )
         elif name in _LEGACY and all(_converted_twice(event, node) for event in events):

@@ -8,14 +8,16 @@ Why is this bad:
 A leftover comment says that something is wrong where nothing is, and hides the next mistake in that place.
 
 Fix safety:
-Safe: only the name is removed, or the comment when nothing else is left in it.
+Safe: only the name is removed, or the comment when nothing else is left in it. A name that is spelled almost like a
+rule's is not removed. Where that rule finds something here, the fix writes the rule's name: unsafe, as it is a guess.
 
 Evidence:
 None is needed: a comment changes nothing at run time.
 
 References:
-- ruff's [unused-noqa](https://docs.astral.sh/ruff/rules/unused-noqa/). Tell ruff about torchlint's codes, so that it
-  leaves them in `# noqa` comments: `lint.external = ["TL"]`.
+- ruff's [unused-noqa](https://docs.astral.sh/ruff/rules/unused-noqa/) (`RUF100`) and
+  [invalid-rule-code](https://docs.astral.sh/ruff/rules/invalid-rule-code/) (`RUF102`). Tell ruff about torchlint's
+  codes, so that it leaves them in `# noqa` comments: `lint.external = ["TL"]`.
 """
 
 from __future__ import annotations
