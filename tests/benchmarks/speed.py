@@ -35,11 +35,12 @@ PAGE = ROOT / "docs" / "performance.md"
 
 @dataclass
 class Command:
-    """What is timed: ``prepare`` runs before every round, untimed."""
+    """What is timed: ``prepare`` runs before every round and ``restore`` after it, untimed."""
 
     name: str
     line: list[str]
     prepare: Callable[[], object] = lambda: None
+    restore: Callable[[], object] = lambda: None
     environment: dict[str, str] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
@@ -51,6 +52,7 @@ class Command:
         process = subprocess.Popen(self.line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    env={**os.environ, **self.environment})
         _, _, usage = os.wait4(process.pid, 0)
+        self.restore()
         self.seconds.append(time.perf_counter() - began)
         self.cpu.append(usage.ru_utime + usage.ru_stime)
         self.memory.append(usage.ru_maxrss * 1024)  # of the largest process of the command
@@ -110,8 +112,10 @@ def _commands(
     changed = max(folder.rglob("*.py"), key=lambda path: (b"BatchNorm" in path.read_bytes(), path.stat().st_size))
     text = changed.read_text(encoding="utf-8")
 
-    def prime() -> None:
+    def restore() -> None:
         changed.write_text(text, encoding="utf-8")
+
+    def prime() -> None:
         subprocess.run([*kept, str(folder)], cwd=ROOT, capture_output=True, check=False)
 
     def prime_and_change() -> None:
@@ -122,7 +126,7 @@ def _commands(
     commands = [
         Command("torchlint, cold", [*check, "--no-cache", str(folder)]),
         Command("torchlint, warm", [*kept, str(folder)], prime),
-        Command("torchlint, its largest file changed", [*kept, str(folder)], prime_and_change),
+        Command("torchlint, its largest file changed", [*kept, str(folder)], prime_and_change, restore),
         Command("libcst's parse of the files that need it",
                 [sys.executable, "-m", "tests.benchmarks.floor", str(folder), jobs]),
     ]

@@ -17,6 +17,7 @@ from torchlint.syntax.tree import literal
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
+    from torchlint.semantics.project import AnyTree
 
 _ASKS_FOR_PRESENCE = re.compile(r"hasattr\([^()]*\)")
 
@@ -82,7 +83,7 @@ def is_put_into_evaluation(model: Model, layer: v.External) -> bool:
 
 
 def unguarded_bias_uses(model: Model, layer: v.External) -> list[v.Site]:
-    """Where code touches the layer's bias without asking whether there is one."""
+    """Where code touches the layer's bias without asking whether there is one, or does something else without it."""
     return [use.site for use in model.machine.bias_uses if _may_be(use, layer) and not _asks_first(use)]
 
 
@@ -136,16 +137,29 @@ def _found(test: cst.Comparison) -> bool:
     )
 
 
+def _goes_elsewhere(tree: AnyTree, test: cst.CSTNode) -> bool:
+    """Whether an ``if`` asks this, and has other code for where there is no bias."""
+    below = test
+    while True:
+        above = tree.parent(below)
+        if isinstance(above, cst.If) and above.test is below:
+            is_none = isinstance(test, cst.Comparison) and isinstance(test.comparisons[0].operator, cst.Is)
+            return is_none or isinstance(above.orelse, cst.Else)
+        if not isinstance(above, (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)):
+            return False
+        below = above
+
+
 def _asks_first(use: v.BiasUse) -> bool:
     """Whether the use is itself a test for None, or stands behind one."""
     tree = use.site.tree
     node, parent = use.site.node, tree.parent(use.site.node)
     if isinstance(parent, cst.Comparison) and isinstance(parent.comparisons[0].operator, (cst.Is, cst.IsNot)):
-        return True
+        return not _goes_elsewhere(tree, parent)
     if isinstance(parent, (cst.If, cst.IfExp)) and parent.test is node:
-        return True
+        return not _goes_elsewhere(tree, node)
     if isinstance(parent, (cst.BooleanOperation, cst.UnaryOperation)):
-        return True
+        return not _goes_elsewhere(tree, node)
     return any(c.kind == "guard" and c.data is not None and "bias" in _asked_of(c.data) for c in use.context)
 
 

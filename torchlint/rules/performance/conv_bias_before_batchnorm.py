@@ -603,6 +603,29 @@ rule.ok(
 _PRODUCERS = ("conv", "conv_transpose", "linear")
 
 
+rule.bad(
+    """
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+    #                                   ^^^^^^^^^^^^^^^^^^
+            for module in self.modules():
+                if isinstance(module, nn.Conv2d):
+                    if module.bias is not None:
+                        nn.init.xavier_normal_(module.weight)
+                    else:
+                        module.weight.data.normal_(0, 0.01)  # without a bias, other weights: no fix
+
+        def forward(self, x):
+            return self.layers(x)
+    """,
+    show=False,
+)
+
+
 @rule.question
 def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
     for site, layers in constructed(model):
