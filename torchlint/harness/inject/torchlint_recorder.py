@@ -333,16 +333,20 @@ class Recorder:
 
     def _loaded(self) -> list[str]:
         """The files below the root that the program has loaded."""
-        root = os.path.realpath(self.plan["root"]) + os.sep
-        files = [os.path.realpath(getattr(m, "__file__", None) or "") for m in list(sys.modules.values())]
-        return sorted({file.removeprefix(root) for file in files if file.startswith(root)})
+        root = f"{os.path.realpath(self.plan['root'])}{os.sep}"
+        return sorted({real.removeprefix(root) for _, real in self._module_files if real.startswith(root)})
 
     def _from_original(self) -> list[str]:
         """Modules that came from the tree that was copied, not from the copy: what they hold was not changed."""
         copy, original = f"{self.plan['root']}{os.sep}", f"{self.plan['original']}{os.sep}"
-        files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
-        real = {os.path.realpath(file) for file in files if file and not file.startswith(copy)}
-        return sorted(f for f in real if f.startswith(original) and "site-packages" not in f)
+        real = {real for file, real in self._module_files if not file.startswith(copy)}
+        return sorted(file for file in real if file.startswith(original) and "site-packages" not in file)
+
+    @functools.cached_property
+    def _module_files(self) -> list[tuple[str, str]]:
+        """The file of each module, as Python knows it and without links."""
+        files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())} - {""}
+        return [(file, os.path.realpath(file)) for file in files]
 
 
 def _steps(track: Track) -> int:
