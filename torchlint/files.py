@@ -58,7 +58,7 @@ class Files:
         self._noted: Notes = {}
         self._taken: Notes = {}
         self._listings: dict[Path, frozenset[str]] = {}
-        self._bytes: dict[Path, bytes] = {}
+        self._bytes: dict[str, bytes] = {}
         self._kept = 0
         self._found: Searches = {}
 
@@ -89,7 +89,7 @@ class Files:
         """
         fact = "search", word, pattern.pattern.decode(), str(most)
         if fact not in self._found:
-            found = (str(path) for path in self._with_calls_of(word) if holds(self.read(path), word, pattern))
+            found = (name for name in self._with_calls_of(word) if holds(self._read(name), word, pattern))
             self._found[fact] = list(itertools.islice(found, most + 1))
         self.note(asker, fact, self._found[fact])
         return [Path(name) for name in self._found[fact]]
@@ -98,17 +98,17 @@ class Files:
         """Take over what searches find, from one who knows the files as they are."""
         self._found.update(searches)
 
-    def _with_calls_of(self, word: str) -> Iterable[Path]:
+    def _with_calls_of(self, word: str) -> Iterable[str]:
         """The files that may call something of that name, and some more, in order."""
         if not self._is_large or not word.isascii():
-            return self.all
-        return (self.all[number] for number in self._calls.get(word.encode(), ()))
+            return self.names
+        return (self.names[number] for number in self._calls.get(word.encode(), ()))
 
     @functools.cached_property
     def _is_large(self) -> bool:
         """Whether not all of the files can be kept."""
-        for path in self.all:
-            self.read(path)
+        for name in self.names:
+            self._read(name)
             if self._kept + _MOST_BYTES // 16 > _MOST_BYTES:
                 self.forget_bytes()
                 return True
@@ -118,8 +118,8 @@ class Files:
     def _calls(self) -> dict[bytes, array[int]]:
         """For each word that is called or defined, the numbers of the files that do so."""
         found: dict[bytes, array[int]] = {}
-        for number, path in enumerate(self.all):
-            for word in {*_CALL.findall(self._bytes_of(path))}:
+        for number, name in enumerate(self.names):
+            for word in {*_CALL.findall(_bytes_of(name))}:
                 known = found.get(word)
                 if known is None:
                     known = found[word] = array("I")
@@ -154,19 +154,16 @@ class Files:
 
     def read(self, path: Path) -> bytes:
         """A file's bytes, kept as far as there is room; none where it cannot be read."""
-        found = self._bytes.get(path)
+        return self._read(str(path))
+
+    def _read(self, name: str) -> bytes:
+        found = self._bytes.get(name)
         if found is None:
-            found = self._bytes_of(path)
+            found = _bytes_of(name)
             if self._kept + len(found) <= _MOST_BYTES:
-                self._bytes[path] = found
+                self._bytes[name] = found
                 self._kept += len(found)
         return found
-
-    def _bytes_of(self, path: Path) -> bytes:
-        try:
-            return path.read_bytes()
-        except OSError:
-            return b""
 
     def digest(self, path: Path) -> str:
         """What tells the contents of a path apart."""
@@ -185,11 +182,6 @@ class Files:
         """The path of every Python file below the root, those of a folder together."""
         return sorted(self._walk(), key=order)
 
-    @functools.cached_property
-    def all(self) -> list[Path]:
-        """The same as paths."""
-        return [Path(name) for name in self.names]
-
     def _walk(self) -> Iterator[str]:
         for here, folders, names in os.walk(self.root):
             folders[:] = [f for f in folders if not f.startswith(".") and f not in _SKIPPED]
@@ -200,10 +192,18 @@ class Files:
     @functools.cached_property
     def _by_stem(self) -> dict[str, list[Path]]:
         index: dict[str, list[Path]] = {}
-        for path in self.all:
-            stem = path.parent.name if path.name == "__init__.py" else path.stem
-            index.setdefault(stem, []).append(path)
+        for name in self.names:
+            *_, above, last = order(name)
+            index.setdefault(above if last == "__init__.py" else last.removesuffix(".py"), []).append(Path(name))
         return index
+
+
+def _bytes_of(name: str) -> bytes:
+    try:
+        with open(name, "rb") as file:  # noqa: PTH123  # of thousands: a Path for each takes longer than the rest
+            return file.read()
+    except OSError:
+        return b""
 
 
 def order(path: str) -> list[str]:
