@@ -83,14 +83,13 @@ def measured(
         if why:
             yield replace(nothing, reason=why)
             return
-        effort = effort if loop.takes_turns else replace(effort, block=None)
+        effort = effort.for_turns(taken=loop.takes_turns)
         for size in sizes:
             arms = (Arm(before, _Command(loop, size, device.kind)),
                     Arm(after, _Command(loop, size, device.kind, _launcher(loop, device))))
             if loop.training.gains == "schedule":
                 yield _schedule(nothing, arms, effort, on_run)
                 return
-            effort = effort.for_turns(taken=loop.takes_turns)
 
             def on_sized(step: Step, size: str = size) -> None:
                 on_run(replace(step, part=f"{step.part}, {size}"))

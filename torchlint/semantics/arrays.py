@@ -1,8 +1,17 @@
-"""What indexing and reducing a numpy array gives: an array again, for sure, or perhaps a scalar."""
+"""Numpy arrays: what indexing and reducing one gives, and who writes to its memory."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
 from torchlint.semantics import values as v
+
+if TYPE_CHECKING:
+    from torchlint.semantics.interpreter import Interpreter
+    from torchlint.semantics.model import Model
+    from torchlint.semantics.recording import Event
 
 REDUCTIONS = frozenset({"mean", "sum", "prod", "std", "var", "max", "min", "ptp", "argmax", "argmin", "all", "any"})
 _DTYPES = {"all": "bool", "any": "bool", "argmax": "int64", "argmin": "int64"}
@@ -67,3 +76,64 @@ def is_reduction(name: str) -> bool:
     """Whether the name of an unknown value says that a reduction made it: then it may be a scalar."""
     last = name.rpartition(".")[2].removesuffix("()")
     return last in REDUCTIONS or last in ("item", "median", "percentile", "average")
+
+
+# --------------------------------------------------------------------- writing
+
+WRITING_METHODS = frozenset({"fill", "sort", "partition", "put", "resize", "itemset", "setfield"})
+_FIRST_IS_WRITTEN = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "shuffle", "at"})
+
+
+def written(machine: Interpreter, array: v.Array, node: cst.CSTNode) -> None:
+    """Note that an array's memory is written to where it lies."""
+    array.held = True
+    machine.emit("array_write", node, array)
+
+
+def written_by(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> None:
+    """Note what a function of numpy writes to: what ``out=`` names, or its first argument."""
+    out = arguments.get("out")
+    if isinstance(out, v.Array):
+        written(machine, out, node)
+    first = arguments.get("", 0)
+    if name.rpartition(".")[2] in _FIRST_IS_WRITTEN and isinstance(first, v.Array):
+        written(machine, first, node)
+
+
+def may_be_written_after(model: Model, event: Event, array: v.Array) -> bool:
+    """Whether the array's memory is written to after an event: later on, in a loop's next turn, or by a method."""
+    memory = array.memory
+    if memory.attribute is not None and model.machine.project.is_written_in_place(*memory.attribute):
+        return True
+    order = model.order
+    for write in model.events("array_write", everywhere=True):
+        if isinstance(write.subject, v.Array) and write.subject.memory is memory:
+            (run, place), (other, there) = order[event], order[write]
+            if run == other and (there > place or _comes_again(event, write, memory)) and _may_meet(event, write):
+                return True
+    return False
+
+
+def _may_meet(one: Event, other: Event) -> bool:
+    """Whether one happens in the call that the other happens in, or further inside.
+
+    Two calls of one function may have been given one and the same result, which stands for two.
+    """
+    return _is_within(one, other) or _is_within(other, one)
+
+
+def _is_within(inner: Event, outer: Event) -> bool:
+    call = next(iter(outer.context.calls()), None)
+    return call is None or call in inner.context.calls()
+
+
+def is_written(model: Model, tensor: v.Value | None) -> bool:
+    """Whether a tensor's memory is written to where it lies."""
+    return any(write.subject is tensor for write in model.events("item_assignment", "augmented", "in_place",
+                                                                 everywhere=True))
+
+
+def _comes_again(event: Event, write: Event, memory: v.Array) -> bool:
+    """Whether both lie in a loop that goes on with the same array."""
+    around = {id(context.data) for context in write.context.loops()}
+    return any(id(context.data) in around and memory.born <= context.data.began for context in event.context.loops())

@@ -372,6 +372,8 @@ def set_attribute(machine: Interpreter, value: v.Value, name: str, new: v.Value,
         new.held = True
     kept(new)
     if isinstance(value, v.Instance):
+        if isinstance(new, v.Array):
+            new.memory.attribute = value.cls, name
         machine.write(value.attributes, name, new)
         machine.consume(new, node, "stored")
         if new.flow.forwards or new.__class__ is v.Sequence:

@@ -287,11 +287,7 @@ def set_item(machine: Interpreter, value: v.Value, index: v.Value, new: v.Value,
                 value.flow = value.flow.changed(forwards=value.flow.forwards | new.flow.forwards)
             machine.emit("item_assignment", node, value, new)
         else:
-            _mutated(value)
+            arrays.written(machine, value, node)
     elif isinstance(value, (v.Unknown, v.External)):
         key = f"[{index.value!r}]" if isinstance(index, v.Const) else "[]"
         machine.write(value.attributes, key, new)
-
-
-def _mutated(array: v.Array) -> None:
-    array.held = True

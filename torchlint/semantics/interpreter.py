@@ -308,7 +308,7 @@ class Interpreter:
             old = self.frame.names.get(name)
             if isinstance(old, v.Const):
                 self.frame.names[name] = widened(old)
-        loop = Loop(self.site(node), iterable)
+        loop = Loop(self.site(node), iterable, v.Clock.now)
         context = Context(self.context, "loop", loop.site, loop)
         context.block = loop.body
         loop.context = context

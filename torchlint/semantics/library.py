@@ -34,6 +34,8 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 
 def call_symbol(machine: Interpreter, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
     """Call a library's function or class by its canonical name."""
+    if name.startswith("numpy."):
+        arrays.written_by(machine, name, arguments, node)
     handler = HANDLERS.get(name)
     if handler is not None:
         return handler(machine, name, arguments, node)

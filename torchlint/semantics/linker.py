@@ -152,6 +152,12 @@ class Linker:
         """At how many places the class's methods assign ``self.name``."""
         return len(self._places(cls).get(name, ()))
 
+    def is_written_in_place(self, cls: v.Class, name: str) -> bool:
+        """Whether a method other than the constructor writes to what ``self.name`` holds: to an item, or by ``+=``."""
+        places = self._places(cls)
+        return any(function.name != "__init__" for function, node in places.get(f"{name}[]", ())) or any(
+            function.name != "__init__" and isinstance(node, cst.AugAssign) for function, node in places.get(name, ()))
+
     def assigned_elsewhere(self, machine: Interpreter, value: v.Instance, name: str) -> v.Value | None:
         """``self.name`` where a method other than the constructor sets it: that method is run for it."""
         for function, _ in self._places(value.cls).get(name, ()):
@@ -182,6 +188,7 @@ class Linker:
 
 
 def _self_assignments(function: v.Function, found: dict[str, list[tuple[v.Function, Any]]]) -> None:
+    """Where a method assigns attributes of its object, by name, and items of what they hold, by ``name[]``."""
     params = function.node.params.params
     if not params:
         return
@@ -200,9 +207,10 @@ def _self_assignments(function: v.Function, found: dict[str, list[tuple[v.Functi
         for target in targets:
             parts = [e.value for e in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else [target]
             for part in parts:
-                if isinstance(part, cst.Attribute) and isinstance(part.value, cst.Name) \
-                        and part.value.value == receiver:
-                    found.setdefault(part.attr.value, []).append((function, node))
+                held, mark = (part.value, "[]") if isinstance(part, cst.Subscript) else (part, "")
+                if isinstance(held, cst.Attribute) and isinstance(held.value, cst.Name) \
+                        and held.value.value == receiver:
+                    found.setdefault(held.attr.value + mark, []).append((function, node))
 
 
 class SharedBodies:

@@ -152,6 +152,7 @@ def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, argum
         if name == "new_tensor" and data is not None:
             machine.emit("tensor_from_data", node, data, None, arguments, name="Tensor.new_tensor")
     if "in_place" in known.flags:
+        machine.emit("in_place", node, receiver)
         if name in HOST_ONLY:
             flow = settled(flow)
             receiver.flow = settled(receiver.flow)
@@ -472,6 +473,8 @@ def _array_method(machine: Interpreter, receiver: v.Array, name: str, arguments:
                   node: cst.CSTNode) -> v.Value:
     known = knowledge.method("ndarray", name)
     flow = v.merge_flows([receiver.flow, *(a.flow for a in arguments.all())])
+    if name in arrays.WRITING_METHODS:
+        arrays.written(machine, receiver, node)
     if name in ("tocoo", "tocsr", "tocsc"):
         return v.External("scipy.sparse.spmatrix", "sparse_matrix", None, machine.site(node))
     if known is None:

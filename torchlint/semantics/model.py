@@ -60,6 +60,12 @@ class Model:
         return [event for entry in self.entries for event in entry.events()]
 
     @functools.cached_property
+    def order(self) -> dict[Event, tuple[int, int]]:
+        """Where each event stands: in which run, and there in which place."""
+        return {event: (run, place) for run, entry in enumerate(self.entries)
+                for place, event in enumerate(entry.events())}
+
+    @functools.cached_property
     def _by_kind(self) -> dict[str, list[Event]]:
         found: dict[str, list[Event]] = {}
         for event in self.all_events:

@@ -161,14 +161,15 @@ class Branch(Item):
 
 
 class Loop(Item):
-    """A loop: its body runs any number of times (``at_least_once`` where that is sure)."""
+    """A loop: its body runs any number of times. What is ``born`` later than it ``began`` is made in it."""
 
-    __slots__ = ("body", "iterable", "context")
+    __slots__ = ("body", "iterable", "context", "began")
 
-    def __init__(self, site: Site, iterable: Value | None) -> None:
+    def __init__(self, site: Site, iterable: Value | None, began: int) -> None:
         self.site = site
         self.body = Block(self)
         self.iterable = iterable
+        self.began = began
         self.context: Context | None = None
         self.parent = None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from torchlint.semantics import arrays
 from torchlint.semantics import values as v
 from torchlint.semantics.attributes import Deferred, Lazy, set_attribute
 from torchlint.semantics.calls import decorate, define, value_of_annotation
@@ -99,8 +100,10 @@ def augmented(machine: Interpreter, node: cst.AugAssign) -> None:
     machine.emit("augmented", node, old, value, value=new) if isinstance(value, v.Tensor) else None
     if isinstance(value, v.Const):
         value = v.Counter() if isinstance(value.value, (int, float)) else value
-    if isinstance(old, v.Array) and isinstance(value, v.Array):
-        value.owner = old
+    if isinstance(old, v.Array):
+        arrays.written(machine, old, node)
+        if isinstance(value, v.Array):
+            value.owner = old
     machine.note(node, value)
     assign_to(machine, node.target, value)
 

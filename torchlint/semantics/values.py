@@ -332,7 +332,7 @@ class Tensor(Value):
 class Array(Value):
     """A numpy array. ``fresh``: nobody else holds it or its memory. ``numeric``: torch knows its dtype."""
 
-    __slots__ = ("dtype", "fresh", "readonly", "owner", "site", "held")
+    __slots__ = ("dtype", "fresh", "readonly", "owner", "site", "held", "born", "attribute")
     kind = "ndarray"
 
     def __init__(self, flow: Flow = NO_FLOW, dtype: str | None = None, *, fresh: bool = False,
@@ -344,6 +344,16 @@ class Array(Value):
         self.site = site
         self.owner = owner  # the array whose memory this one shares
         self.held = False  # a name, attribute or container has held it
+        self.born = Clock.now
+        self.attribute: tuple[Class, str] | None = None  # where an object of the project holds it
+
+    @property
+    def memory(self) -> Array:
+        """The array whose memory this is, or is a part of."""
+        array = self
+        while array.owner is not None:
+            array = array.owner
+        return array
 
 
 class Choice(Value):

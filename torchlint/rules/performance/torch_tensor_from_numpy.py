@@ -9,6 +9,10 @@ Why is this bad:
 where dtype or device ask for it; PyTorch's documentation of `torch.tensor` recommends both. A legacy constructor
 shares an array of its own dtype, but an array that was just converted to another one is converted a second time.
 
+What is not reported:
+An array that is written to later, in a loop's next turn or in another method, and a tensor that is written to while
+others hold the array: there the copy is needed.
+
 Fix safety:
 The fix calls `torch.as_tensor`, with the `dtype=` and `device=` that were given. The tensor then shares the array's
 memory. That is safe where the array was made in this very expression, nobody else holds it, and its dtype is one that
@@ -34,6 +38,7 @@ import libcst as cst
 from torchlint.findings import Applicability, Finding, Fix
 from torchlint.rules.rule import Rule, Training
 from torchlint.semantics import values as v
+from torchlint.semantics.arrays import is_written, may_be_written_after
 from torchlint.semantics.library import where_of
 from torchlint.semantics.torch_library import TENSORS_FROM_DATA, TENSORS_FROM_DATA_TEXT
 from torchlint.syntax import editing
@@ -351,12 +356,118 @@ rule.ok(
 _TORCH_DTYPES = {"half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32"}
 
 
+rule.ok(
+    """
+    import numpy as np
+    import torch
+
+    def collect(count):
+        recent, frames = np.zeros((4, 8), dtype=np.float32), []
+        for _ in range(count):
+            recent[:-1] = recent[1:]
+            recent[-1] = np.random.rand(8)
+            frames.append(torch.tensor(recent))
+        return torch.stack(frames)
+    """,
+    why="the next turn of the loop writes to the array",
+)
+rule.bad(
+    """
+    import numpy as np
+    import torch
+
+    def collect(count):
+        frames = []
+        for number in range(count):
+            frame = np.zeros((4, 8))
+            frame[0] = number
+            frames.append(torch.tensor(frame))
+            #             ^^^^^^^^^^^^^^^^^^^
+        return frames
+    """,
+    fixed="""
+    import numpy as np
+    import torch
+
+    def collect(count):
+        frames = []
+        for number in range(count):
+            frame = np.zeros((4, 8))
+            frame[0] = number
+            frames.append(torch.as_tensor(frame))
+        return frames
+    """,
+    applicability=Applicability.UNSAFE,
+    show=False,
+)
+rule.ok(
+    """
+    import numpy as np
+    import torch
+
+    def decay(path):
+        weights = np.load(path)
+        before = torch.tensor(weights)
+        weights *= 0.9
+        return before, weights
+
+    def first(x):
+        array = x.cpu().numpy()
+        kept = torch.tensor(array)
+        array[0] = 5
+        np.random.shuffle(array)
+        return kept
+
+    def view(path):
+        whole = np.load(path)
+        tail = torch.tensor(whole[1:])
+        np.copyto(whole, 0)
+        return tail
+
+    def filled(path):
+        array = np.load(path)
+        kept = torch.tensor(array)
+        np.add(array, 1, out=array)
+        array.fill(0)
+        return kept
+
+    def other(path):
+        array = np.load(path)
+        noisy = torch.tensor(array)
+        noisy += 1
+        noisy[0] = 2
+        return noisy, array
+    """,
+    why="the array, or the tensor, is written to while the other lives on",
+    show=False,
+)
+rule.ok(
+    """
+    import numpy as np
+    import torch
+
+    class Memory:
+        def __init__(self, size):
+            self.rewards = np.zeros(size, dtype=np.float32)
+
+        def push(self, index, reward):
+            self.rewards[index] = reward
+
+        def sample(self):
+            return torch.tensor(self.rewards)
+    """,
+    why="another method writes to the array",
+)
+
+
 @rule.question
 def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
     for site, events in model.by_site("tensor_from_data"):
         name = events[0].data["name"]
         node = site.node
         if not isinstance(node, cst.Call) or not _are_arrays([event.subject for event in events]):
+            continue
+        if any(_needs_copy(model, node, event) for event in events):
             continue
         if name == "torch.tensor" and any(_could_share(event) for event in events):
             yield rule.at(
@@ -385,6 +496,13 @@ def _are_arrays(values: list[v.Value | None]) -> bool:
 
 def _is_array(value: v.Value | None) -> bool:
     return value is not None and all(option.kind == "ndarray" for option in value.options())
+
+
+def _needs_copy(model: Model, node: cst.Call, event: Event) -> bool:
+    """Whether what is written to the array, or to the tensor, must not show in the other."""
+    arrays = [option for option in event.subject.options() if isinstance(option, v.Array)] if event.subject else []
+    return any(may_be_written_after(model, event, array) for array in arrays) or (
+        is_written(model, event.result) and not all(_is_ours_alone(model, node, array) for array in arrays))
 
 
 def _could_share(event: Event) -> bool:
