@@ -87,6 +87,7 @@ STEP = "        loss.backward()\n"
 
 REFUSED = {
     "a loss that is a sum": ("its loss is not a mean", "Loss()", 'Loss(reduction="sum")'),
+    "a function of a name": ("it names `input`: one process may", LOSS, f"{LOSS}; (lambda input: input)(1)"),
     "a sum by hand": ("its loss is not seen to be a mean", LOSS, "(model(points)[:, 0] - labels).pow(2).sum()"),
     "an unknown loss": ("its loss is not seen to be a mean", LOSS, "my_loss(model(points), labels)"),
     "two forwards": ("training does not run", LOSS, f"{LOSS} + {LOSS}"),
@@ -141,6 +142,7 @@ REWRITTEN = {
     "by position": ("batch_size=16, shuffle=SHUFFLE", "16, SHUFFLE"),
     "without shuffle": (", shuffle=SHUFFLE", ", drop_last=True"),
     "not guarded": ('if __name__ == "__main__":\n    main()', "main()"),
+    "a mean that is asked for": ("Loss()", 'Loss(reduction="mean")'),
     "a mean by hand": (LOSS, "(model(points)[:, 0] - labels).pow(2).mean()"),
     "a part of the epochs": ("        accuracy = evaluate(", "        accuracy = 0 if epoch % 2 else evaluate("),
     "resumed": (LOOP, f'    model.module.load_state_dict(torch.load("last.pt", map_location=device))\n{LOOP}'),

@@ -75,19 +75,19 @@ _HARMLESS = frozenset(
 """Packages that start no processes and write no files but by calls that are looked for."""
 
 _SPOILERS = {
-    "it already runs several processes": "distributed DistributedDataParallel DistributedSampler init_process_group "
+    "maybe it runs several processes": "distributed DistributedDataParallel DistributedSampler init_process_group "
                                          "LOCAL_RANK local_rank multiprocessing spawn subprocess Popen system Thread",
-    "it chooses the GPU itself": "set_device current_device",
-    "its loaders draw with a sampler": "sampler batch_sampler SubsetRandomSampler WeightedRandomSampler",
-    "each process would split the data in its own way": "random_split train_test_split permutation randperm KFold",
-    "its logger is kept open": "SummaryWriter FileHandler RotatingFileHandler basicConfig",
-    "its scheduler follows a metric": "ReduceLROnPlateau",
-    "one process could leave while others wait": "exit _exit quit input",
-    "its backward is not a plain one": "create_graph retain_graph register_hook no_sync LBFGS",
-    "it exports the model": "export",
-    "its loss is not a mean over the batch": "reduction size_average reduce",
+    "maybe it chooses the GPU": "set_device current_device",
+    "a loader may have a sampler": "sampler batch_sampler SubsetRandomSampler WeightedRandomSampler",
+    "maybe each would split the data anew": "random_split train_test_split permutation randperm KFold",
+    "a logger may be kept open": "SummaryWriter FileHandler RotatingFileHandler basicConfig",
+    "its scheduler may use a metric": "ReduceLROnPlateau",
+    "one process may leave the others": "exit _exit quit input",
+    "maybe no plain backward": "create_graph retain_graph register_hook no_sync LBFGS",
+    "the model may be exported": "export",
+    "maybe its loss is not a mean": "reduction size_average reduce",
 }
-"""What speaks against a script that mentions one of these names, anywhere."""
+"""What may be wrong with a script that names one of these anywhere, whatever it means by it."""
 
 _WRITERS = frozenset(
     "save savez savez_compressed savetxt savefig save_image imsave imwrite dump tofile to_csv to_json to_excel "
@@ -196,11 +196,11 @@ class _Reader:
     # ------------------------------------------------------------- what is named
 
     def _refuse_what_is_named(self) -> None:
-        names = names_in(self.tree.module)
+        names = names_in(self.tree.module) - self._harmless_names()
         others = [module for module in self.model.machine.project.modules.values() if module is not self.model.module]
         for reason, words in _SPOILERS.items():
-            if not names.isdisjoint(words.split()):
-                raise NotPlain(reason)
+            if named := sorted(names.intersection(words.split())):
+                raise NotPlain(f"it names `{named[0]}`: {reason}")
         for module in others:
             found = names_in(module.tree.module)
             if not found.isdisjoint(_WRITERS | {"DataLoader", "DataParallel", "backward"}) or any(
@@ -224,6 +224,13 @@ class _Reader:
             raise NotPlain("it chooses the GPU itself")
         if any(event.kind == "cut" for event in self.events):
             raise NotPlain("it is too long to be followed")
+
+    def _harmless_names(self) -> set[str]:
+        """The word `reduction`, where it is only given as what is the default."""
+        given = [node.value for node in walk(self.tree.module)
+                 if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "reduction"]
+        named = sum(isinstance(node, cst.Name) and node.value == "reduction" for node in walk(self.tree.module))
+        return {"reduction"} if named == len(given) and all(literal(value) == "mean" for value in given) else set()
 
     @property
     def _imported(self) -> set[str]:
