@@ -162,6 +162,14 @@ def settled(flow: v.Flow) -> v.Flow:
     return flow.changed(lowered=None, steps=()) if flow.lowered is not None else flow
 
 
+def together(operands: Iterable[v.Value]) -> v.Flow:
+    """The flow of what is computed of several; in float64, which not every device has, it is computed on the host."""
+    operands = list(operands)
+    flow = v.merge_flows(operand.flow for operand in operands)
+    in_double = flow.lowered is not None and any(isinstance(o, v.Tensor) and o.dtype == "float64" for o in operands)
+    return settled(flow) if in_double else flow
+
+
 def through_unknown(flow: v.Flow) -> v.Flow:
     """The flow of what code that nobody sees makes of a value: settled, and its graph may be cut."""
     flow = settled(flow)

@@ -16,6 +16,7 @@ import libcst as cst
 
 from torchlint.semantics import values as v
 from torchlint.semantics.habits import Habits
+from torchlint.semantics.host import settled
 from torchlint.semantics.names import names_in
 from torchlint.semantics.recording import Block, Branch, Call, Context, Event, Exit, Loop
 from torchlint.semantics.scopes import Frame, ModuleModel
@@ -451,7 +452,7 @@ class Interpreter:
         for value in arguments.all():
             self.consume(value, node, "cut")
             v.mark_used(value, "cut")
-        result = v.Unknown(function.name, v.merge_flows(a.flow for a in arguments.all()))
+        result = v.Unknown(function.name, settled(v.merge_flows(a.flow for a in arguments.all())))
         result.cut = True
         return self.as_promised(function, result)
 

@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.semantics import arrays, knowledge
 from torchlint.semantics import values as v
 from torchlint.semantics.containers import iterate
-from torchlint.semantics.host import carry, needs_host, numpy_fill, settled, spoil, through_unknown
+from torchlint.semantics.host import carry, needs_host, numpy_fill, settled, spoil, through_unknown, together
 from torchlint.semantics.recording import Context
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def result_of(machine: Interpreter, kind: str, arguments: v.Arguments, node: cst
               known: Any = None) -> v.Value:
     """A value of a kind token, computed from these arguments."""
     operands = list(arguments.all())
-    flow = v.merge_flows(value.flow for value in operands)
+    flow = together(operands)
     for operand in operands:
         if isinstance(operand, v.Sequence):
             flow = v.with_graphs(flow, operand.elements())

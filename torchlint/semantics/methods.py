@@ -11,7 +11,7 @@ from torchlint.semantics import values as v
 from torchlint.semantics.attributes import TABLES, freeze, part_of_table
 from torchlint.semantics.containers import append, extend, get_item, items_of, iterate
 from torchlint.semantics.definitions import only_compute
-from torchlint.semantics.host import HOST_ONLY, OVERWRITING, carried, carry, settled, spoil, through_unknown
+from torchlint.semantics.host import HOST_ONLY, OVERWRITING, carried, carry, settled, spoil, through_unknown, together
 from torchlint.semantics.library import (
     backward,
     device_of,
@@ -91,7 +91,8 @@ def tensor_method(machine: Interpreter, receiver: v.Tensor, name: str, arguments
         return v.Tensor(_cast_flow(receiver.flow).without_graph(), receiver.device, _DTYPE_METHODS[name], index=True)
     if name in _DTYPE_METHODS:
         machine.consume(receiver, node, "cast")
-        return v.Tensor(_cast_flow(receiver.flow), receiver.device, _DTYPE_METHODS[name], parameter=receiver.parameter)
+        dtype = _DTYPE_METHODS[name]
+        return v.Tensor(_cast_flow(receiver.flow, dtype), receiver.device, dtype, parameter=receiver.parameter)
     if name in ("detach", "detach_"):
         for event in receiver.flow.forwards:
             event.used.add("detached")
@@ -139,7 +140,7 @@ def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, argum
         machine.consume(value, node)
     known = knowledge.method("tensor", name)
     operands: list[v.Value] = [receiver] if name in _LIKE_OTHER else [receiver, *arguments.all()]
-    flow = v.merge_flows(o.flow for o in operands)
+    flow = together(operands)
     if known is None:
         if name == "copy":  # no tensor method
             return v.Unknown(name, flow)
@@ -192,9 +193,13 @@ def _tensor_operation(machine: Interpreter, receiver: v.Tensor, name: str, argum
 _LIKE_OTHER = frozenset({"view_as", "expand_as", "reshape_as"})  # only the other tensor's shape counts
 
 
-def _cast_flow(flow: v.Flow) -> v.Flow:
-    """A cast or copy: no longer a layer's unchanged output, still the same created or lowered data."""
-    return flow.changed(layers=()) if flow.layers else flow
+def _cast_flow(flow: v.Flow, dtype: str | None = None) -> v.Flow:
+    """A cast or copy: no longer a layer's unchanged output, still the same created or lowered data.
+
+    What is made float64 may have come down for that: not every device has it.
+    """
+    flow = flow.changed(layers=()) if flow.layers else flow
+    return settled(flow) if dtype == "float64" else flow
 
 
 def _move(machine: Interpreter, receiver: v.Value, name: str, arguments: v.Arguments, node: cst.CSTNode) -> v.Value:
@@ -203,7 +208,7 @@ def _move(machine: Interpreter, receiver: v.Value, name: str, arguments: v.Argum
     flow = receiver.flow
     if where is None or dtype is not None or name not in ("to", "cuda", "cpu", "xpu"):  # its values may change
         machine.consume(receiver, node, "cast")
-        flow = _cast_flow(flow)
+        flow = _cast_flow(flow, dtype)
     old = device_of(receiver)
     if name == "type_as" and where is None and flow.created is not None and device_of(target or v.NONE) != "cpu":
         where = "device"
@@ -373,7 +378,7 @@ def _other_unknown_method(machine: Interpreter, receiver: v.Unknown, name: str, 
         backward(machine, node, arguments)
     known = knowledge.method("tensor", name)
     flow = v.merge_flows([receiver.flow, *(settled(o.flow) for o in arguments.all())])
-    if (known is None and knowledge.method("ndarray", name) is None) or name in HOST_ONLY:
+    if (known is None and knowledge.method("ndarray", name) is None) or name in HOST_ONLY or name == "double":
         flow = settled(flow)
     if name in _MEASURES:
         flow = flow.without_graph()
@@ -431,9 +436,10 @@ def _move_unknown(machine: Interpreter, receiver: v.Unknown, name: str, argument
     machine.consume(receiver, node, "cast")
     where, dtype, target = _destination(name, arguments)
     if where is None:
-        return v.Unknown(receiver.name, _cast_flow(receiver.flow), device=receiver.device, base=receiver) if dtype \
-            else receiver
-    made = v.Unknown(receiver.name, _cast_flow(receiver.flow), device=where, base=receiver, generic=receiver.generic)
+        return v.Unknown(receiver.name, _cast_flow(receiver.flow, dtype), device=receiver.device, base=receiver) \
+            if dtype else receiver
+    flow = _cast_flow(receiver.flow, dtype)
+    made = v.Unknown(receiver.name, flow, device=where, base=receiver, generic=receiver.generic)
     made.uses = receiver.uses
     made.attributes = v.Slots({key: value for key, value in receiver.attributes.items()
                                if not (isinstance(value, v.Unknown) and value.base is receiver)})  # these did not move
@@ -478,7 +484,7 @@ def _array_method(machine: Interpreter, receiver: v.Array, name: str, arguments:
     if name in ("tocoo", "tocsr", "tocsc"):
         return v.External("scipy.sparse.spmatrix", "sparse_matrix", None, machine.site(node))
     if known is None:
-        return v.Array(flow, receiver.dtype) if name in ("todense", "toarray") else v.Unknown(name, flow)
+        return v.Array(flow, receiver.dtype) if name in ("todense", "toarray") else v.Unknown(name, settled(flow))
     kind = known.returned([a.kind for a in arguments.positional], arguments.keywords)
     if name in arrays.REDUCTIONS:
         return arrays.reduced(name, receiver, arguments.get("axis", 0), arguments, machine.site(node), flow)
@@ -494,7 +500,7 @@ def _array_method(machine: Interpreter, receiver: v.Array, name: str, arguments:
     if kind == "tensor":
         return v.Unknown(name, flow)
     if name == "tolist":
-        return v.Sequence((), "list", rest=v.Unknown("element", flow), flow=flow)
+        return v.Sequence((), "list", rest=v.Unknown("element", settled(flow)), flow=settled(flow))
     result = result_of(machine, kind, arguments, node)
     result.flow = flow if isinstance(result, (v.Unknown, v.Number)) else result.flow
     return result

@@ -25,6 +25,7 @@ References:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +36,11 @@ from torchlint.rules.rule import Rule, Training
 from torchlint.semantics import values as v
 from torchlint.semantics.names import code_below
 from torchlint.semantics.statements import assigned_names
+from torchlint.syntax.linked import expression_text
 
 if TYPE_CHECKING:
     from torchlint.semantics.model import Model
-    from torchlint.semantics.recording import Event
+    from torchlint.semantics.recording import Context, Event
     from torchlint.syntax.tree import Tree
 
 rule = Rule("TL104", since="0.1", names=("cpu", "numpy", "tolist", "item", "cuda", "to"),
@@ -207,6 +209,64 @@ rule.ok(
 )
 
 
+rule.ok(
+    """
+    import torch
+
+    def solve(design):
+        if design.device.type == "mps":  # has no float64
+            return torch.linalg.svd(design.cpu()).U.to(design.device)
+        try:
+            return design.cuda().sort().values
+        except NotImplementedError:
+            return design.cuda().cpu().sort().values.to(design.device)
+
+    def roots(design):
+        work = design.cpu() if design.device.type == "mps" else design
+        return work.sort().values.to(design.device)
+    """,
+    why="it goes down where the device cannot do it, and only there",
+)
+rule.ok(
+    """
+    import torch
+
+    def convert(data, wanted):
+        if wanted == "host":
+            return data.cuda().cpu()
+        return data.cuda()
+
+    def moved(data):
+        return convert(data, "device").to("cuda")
+    """,
+    why="on another path it never came down",
+    show=False,
+)
+rule.ok(
+    """
+    import random
+    import numpy as np
+    import torch
+
+    def labels(mask):
+        found = mask.cuda().unique().cpu().numpy().tolist()
+        random.shuffle(found)
+        return torch.tensor(found[:3]).to("cuda")
+
+    def precise(x):
+        x = x.cuda()
+        return x.cpu().double().mul(2).float().to("cuda"), torch.mul(x.cpu(), torch.ones(3).double()).to("cuda")
+
+    def swapped(data, order):
+        if isinstance(data, torch.Tensor):
+            return torch.from_numpy(swapped(data.cuda().cpu().numpy(), order)).to("cuda")
+        return data.byteswap().view(data.dtype.newbyteorder(order))
+    """,
+    why="Python, NumPy or float64 are needed in between",
+    show=False,
+)
+
+
 @rule.question
 def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
     for site, events in model.by_site("to_device"):
@@ -215,7 +275,7 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
         if all(_comes_back(event) for event in events):
             yield rule.at(
                 site,
-                "The value came from the device to the host, and goes back.",
+                f"The value came from the device to the host{_where(events[0], site)}, and goes back.",
                 help="keep it on the device, and do there what is done in between.",
                 fix=_fix(model, site.node, events),
             )
@@ -227,15 +287,39 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
             )
 
 
+def _where(event: Event, site: v.Site) -> str:
+    """The place where the value came down, in words; nothing where it is this very line."""
+    lowered = event.subject.flow.lowered if event.subject is not None else None
+    place = lowered.site.seen_from(site) if lowered is not None else ""
+    return "" if lowered is None or place == site.seen_from(site) else f" ({place})"
+
+
 def _comes_back(event: Event) -> bool:
     """Whether the value was lowered in the same run of the same function (or in one that this calls) and loops."""
     lowered = event.subject.flow.lowered if event.subject is not None else None
     if lowered is None or lowered.data.get("old") == "cpu" or lowered.data.keys() & {"walked", "kept"}:
         return False
+    if _is_choice(lowered.context) or _is_choice(event.context):
+        return False
+    if not {(c.node.key, c.taken) for c in _guards(lowered)} <= {(c.node.key, c.taken) for c in _guards(event)}:
+        return False  # on another path it never came down
     calls = event.context.calls()
     if calls and calls[0].node.key not in {c.node.key for c in lowered.context.calls()}:
         return False
     return {c.node.key for c in lowered.context.loops()} <= {c.node.key for c in event.context.loops()}
+
+
+_OF_A_DEVICE = re.compile(r"\.device\b|mps|\.is_(cuda|cpu|xpu)\b|\.type ==|\.type !=")
+
+
+def _is_choice(context: Context) -> bool:
+    """Whether code goes there because of where a tensor is, or because something failed there."""
+    return any(c.kind == "except" or (c.kind == "guard" and _OF_A_DEVICE.search(expression_text(c.data)))
+               for c in context)
+
+
+def _guards(event: Event) -> list[Context]:
+    return [context for context in event.context if context.kind == "guard" and context.node is not None]
 
 
 def _moves_again(event: Event, node: cst.Call) -> bool:
