@@ -14,7 +14,8 @@ Fix safety:
 The fix passes `device=` to the factory and drops the move. It is safe where the factory is deterministic, the move
 follows it in the same expression and what names the device is proven to be one. It is unsafe for random factories, as
 the device has a random generator of its own and the numbers differ; where the tensor wants a gradient, as it becomes a
-leaf; after `expand`, as its rows share memory until they are copied; and where names or float64 lie between. What
+leaf; after `expand`, as its rows share memory until they are copied; where names or float64 lie between; and for
+`type_as`, as `torch.jit.trace` records the device that it is traced on. What
 factories compute, such as `linspace`, may differ in the last bit. A dtype or `memory_format=` of the move stays. There
 is no fix where it cannot, where the device may be `None`, or code between needs the host.
 
@@ -29,6 +30,7 @@ References:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -385,16 +387,30 @@ _CHEAP = frozenset({
 _IN_MEMORY = frozenset({"requires_grad_", "expand", "expand_as"})  # what a copy to another device gets rid of
 
 
+rule.ok(
+    """
+    import torch
+
+    def grid(feature, size, generator):
+        # type_as inherits the runtime device in traces, unlike device=
+        rows = torch.arange(size).type_as(feature)
+        noise = torch.rand(size, generator=generator).to(feature.device)
+        return rows, noise
+    """,
+    why="a generator of the host draws on the host; a trace follows the other tensor's device",
+)
+
+
 @rule.question
 def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
     for site, events in model.by_site("to_device"):
         if isinstance(site.node, cst.Call) and all(_made_here(event) for event in events):
             created = _created(events[0])
-            if _stays_in_use(model.tree, site.node, events):
+            if _stays_in_use(model.tree, site.node, events) or _is_for_traces(model.tree, site, events[0]):
                 continue
             yield rule.at(
                 site,
-                f"{_maker(created)} fills host memory, which is then copied to the device.",
+                f"{_maker(created)}{_where(created, site)} fills host memory, which is then copied to the device.",
                 help="pass `device=` to the factory." if _is_torch(created) else
                 "make it on the device with a torch factory and `device=`.",
                 fix=_fix(model, site.node, events),
@@ -409,10 +425,31 @@ def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
             )
 
 
+_TRACES = re.compile(r"#.*\b(trac(e|es|ed|ing)|export\w*|onnx)\b", re.IGNORECASE)
+
+
+def _is_for_traces(tree: Tree, site: v.Site, event: Event) -> bool:
+    """Whether the author says that `type_as` is there for traces, in which it follows the other tensor's device."""
+    line = site.span.start.line
+    lines = tree.source.lines[max(0, line - 6):line] if site.span.start.cell is None else []
+    return event.data["how"] == "type_as" and any(map(_TRACES.search, lines))
+
+
+def _where(created: Event, site: v.Site) -> str:
+    """Where the factory stands, in words; nothing where it is this very line."""
+    place = created.site.seen_from(site)
+    return "" if place == site.seen_from(site) else f" ({place})"
+
+
 def _created(event: Event) -> Event:
     created = event.subject.flow.created if event.subject is not None else None
     assert created is not None
     return list(_origins(created))[-1]
+
+
+def _follows(move: cst.Call) -> bool:
+    """Whether a trace of the move would follow the other tensor's device, which `device=` would fix."""
+    return isinstance(move.func, cst.Attribute) and move.func.attr.value == "type_as"
 
 
 def _origins(created: Event) -> Iterator[Event]:
@@ -428,6 +465,8 @@ def _made_here(event: Event) -> bool:
     created = event.subject.flow.created if event.subject is not None else None
     if created is None or event.data.get("how") == "device=" or any(e.data.get("filled") for e in _origins(created)):
         return False
+    if any(e.arguments is not None and e.arguments.may_hold("generator") for e in _origins(created)):
+        return False  # a generator of the host draws nothing on the device
     if event.arguments is not None and (event.arguments.stars or event.arguments.double_stars):
         return False  # it may as well say a dtype only
     if any(c.kind == "with" and isinstance(c.data, v.Device) for c in created.context):
@@ -487,7 +526,7 @@ def _fix(model: Model, move: cst.Call, events: list[Event]) -> Fix | None:
     edits = editing.set_keyword(model.tree, factory, "device", text)
     if dropped is None or edits is None:
         return None
-    is_safe = target.is_proven and not _changes_values(created, steps, target) and not (
+    is_safe = target.is_proven and not _follows(move) and not _changes_values(created, steps, target) and not (
         steps and _is_wide(model.tree.text(move)))
     return Fix("Pass `device=`", Applicability.SAFE if is_safe else Applicability.UNSAFE, (*edits, *dropped))
 
