@@ -70,16 +70,20 @@ def constant_of(value: v.Value) -> tuple[v.Const | None, bool]:
 
 def nature(machine: Interpreter, dataset: v.Value | None) -> str | None:
     """What drawing an item costs: ``memory`` (an index), ``iterable`` (a stream that workers would repeat), ``device``
-    (items are on an accelerator already), ``work``, or None where nobody knows."""
+    (items are on an accelerator already), ``work``, ``elsewhere`` (an attribute that other code sets), or None where
+    nobody knows."""
     if dataset is None:
         return None
     if isinstance(dataset, v.Union):
-        natures = {nature(machine, option) for option in dataset.options() if not _is_none(option)}
+        # What is not known is what no branch had set.
+        natures = {nature(machine, option) for option in dataset.options() if not _is_none(option)} - {None}
         return natures.pop() if len(natures) == 1 else None
     if isinstance(dataset, (v.Sequence, v.Tensor, v.Array, v.Mapping)):
         return "memory"
     if isinstance(dataset, v.Unknown) and _A_PART.sub("", dataset.name).endswith(_OF_ARRAYS):
         return "memory"
+    if isinstance(dataset, v.Unknown) and isinstance(dataset.base, v.Instance):
+        return "elsewhere"
     if isinstance(dataset, v.External):
         return _library_nature(machine, dataset)
     return _class_nature(machine, dataset) if isinstance(dataset, v.Instance) else None

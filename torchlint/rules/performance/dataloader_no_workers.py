@@ -331,6 +331,48 @@ rule.bad(
 _POSITION = 5  # of num_workers among DataLoader's parameters
 
 
+rule.ok(
+    """
+    import torch
+    from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
+
+    class Numbers(Dataset):
+        def __init__(self):
+            self.data = torch.randn(64, 32)
+
+        def __len__(self):
+            return len(self.data)
+
+        def __getitem__(self, index):
+            return self.data[index]
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            yield from torch.randn(64, 32)
+
+    class Data:
+        def setup(self, stage):
+            self.whole = Numbers()
+            if stage == "fit":
+                self.train = Subset(self.whole, range(32))
+                self.stream = Stream()
+            if stage == "test":
+                self.test = Subset(self.whole, range(32, 64))
+
+        def train_dataloader(self):
+            return DataLoader(self.train), DataLoader(self.stream)
+
+        def test_dataloader(self):
+            return DataLoader(self.test)
+
+        @classmethod
+        def of(cls, dataset, num_workers=0):
+            return DataLoader(dataset, num_workers=num_workers)
+    """,
+    why="what another method sets may be in memory, or a stream; nobody is seen to rely on the default",
+)
+
+
 @rule.question
 def check(model: Model, options: dict[str, Any]) -> Iterator[Finding]:
     if model.is_test:
@@ -352,7 +394,13 @@ def _sources(event: Event, model: Model) -> list[tuple[str, Site | None] | None]
     if own is None or own[0] != "default" or not getattr(value, "generic", False):
         return [own]
     others = events_of_callers(model, event, own[1])
-    return [None] if others is None else [own, *map(_source, others)]
+    if others is None or (not others and own[1] is not None and _is_of_method(own[1])):
+        return [None]  # the default of a class that others use, on which nobody is seen to rely
+    return [own, *map(_source, others)]
+
+
+def _is_of_method(default: Site) -> bool:
+    return any(isinstance(node, cst.ClassDef) for node in default.tree.ancestors(default.node))
 
 
 def _source(event: Event) -> tuple[str, Site | None] | None:
