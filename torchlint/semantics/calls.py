@@ -518,7 +518,7 @@ def _call_instance(machine: Interpreter, callee: v.Instance, arguments: v.Argume
         machine.forwarded.add(id(callee))
         return opaque_forward(machine, callee, arguments, node)
     settle(machine, callee)
-    if callee.external != "module" or isinstance(callee.cls.attributes.get("__call__"), v.Function):
+    if callee.external != "module" or isinstance(callee.cls.find("__call__"), v.Function):
         method = callee.cls.find("__call__")
         if isinstance(method, v.Function):
             return machine.follow(method.bound_to(callee), arguments, node)

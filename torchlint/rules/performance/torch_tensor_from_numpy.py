@@ -517,7 +517,7 @@ def _could_share(event: Event) -> bool:
         return True
     wanted = event.result.dtype if isinstance(event.result, v.Tensor) else None
     dtypes = {o.dtype if isinstance(o, v.Array) else None for o in event.subject.options()}
-    return wanted is None or bool(dtypes & {None, wanted})
+    return wanted is not None and bool(dtypes & {None, wanted})
 
 
 def _converted_twice(event: Event, node: cst.Call) -> bool:
