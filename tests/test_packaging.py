@@ -37,16 +37,17 @@ def imported(folder: Path) -> set[str]:
 
 def test_the_dependencies_are_what_is_imported() -> None:
     declared = {Requirement(text).name for text in PROJECT["dependencies"]}
-    harness = {Requirement(text).name for text in PROJECT["optional-dependencies"]["harness"]}
+    extras = PROJECT["optional-dependencies"]
+    optional = {Requirement(text).name for extra in ("harness", "dask", "watch") for text in extras[extra]}
     used = imported(ROOT / "torchlint") | imported(ROOT / "fixtures" / "loops")
-    assert used == declared | harness
+    assert used == declared | optional
 
 
 def test_every_dependency_has_a_tested_version() -> None:
     lines = (ROOT / "tests" / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {Requirement(line).name.replace("_", "-").lower() for line in lines if not line.startswith("#")}
     extras = PROJECT["optional-dependencies"]
-    wanted = [*PROJECT["dependencies"], *extras["test"], *extras["lint"], *extras["harness"]]
+    wanted = [*PROJECT["dependencies"], *extras["test"], *extras["lint"], *extras["harness"], *extras["dask"], *extras["watch"]]
     assert {Requirement(text).name for text in wanted} <= pinned
 
 
