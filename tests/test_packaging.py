@@ -47,7 +47,7 @@ def test_every_dependency_has_a_tested_version() -> None:
     lines = (ROOT / "tests" / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {Requirement(line).name.replace("_", "-").lower() for line in lines if not line.startswith("#")}
     extras = PROJECT["optional-dependencies"]
-    wanted = [*PROJECT["dependencies"], *extras["test"], *extras["lint"], *extras["harness"], *extras["dask"], *extras["watch"]]
+    wanted = [*PROJECT["dependencies"], *(text for extra in extras.values() for text in extra)]
     assert {Requirement(text).name for text in wanted} <= pinned
 
 
